@@ -1,0 +1,46 @@
+"""`./run bench NAME`: measurements, recorded with the facts of the machine. Ratios of one run."""
+
+import argparse
+import importlib
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+NAMES = ("rollback", "serving", "statistics")
+RESULTS = Path(__file__).with_name("results")
+
+
+def facts() -> dict[str, object]:
+    """What the figures were measured on."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./run bench", description=__doc__)
+    parser.add_argument("name", choices=(*NAMES, "all", "soak"), help="what to measure; soak: all, for long")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    options = parser.parse_args()
+    names = NAMES if options.name in ("all", "soak") else (options.name,)
+    for name in names:
+        before = facts()
+        found = importlib.import_module(f"bench.{name}").run(options.output)
+        if options.output == "json":
+            print(orjson.dumps(found).decode())
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{name}.json"
+        path.write_bytes(orjson.dumps({"facts": before, "figures": found}, option=orjson.OPT_INDENT_2))
+        print(f"recorded in {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

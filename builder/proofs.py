@@ -1,0 +1,191 @@
+"""The gates of one engine, cheapest first; the dear one is left out once another has refused."""
+
+from collections.abc import Mapping
+
+from builder import facts, gates
+from builder.inputs import BlobInput, DatasetInput, Input
+from builder.runner import Runner
+from builder.steps import bench, golden, parity, validate
+from builder.steps.step import P, R, Refused, Step
+from builder.work import Made, Source, Work, answering, engine_key, engine_name, processing
+from registry.contract.builds import (
+    BenchReport,
+    EngineReport,
+    Gate,
+    GateOutcome,
+    GoldenReport,
+    Precision,
+)
+from registry.contract.identity import TargetName
+
+
+class Proofs:
+    """`report` runs every gate once. A step that refuses its input refuses the engine, in its own words."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        work: Work,
+        source: Source,
+        made: Made,
+        precision: Precision,
+        target: TargetName,
+    ) -> None:
+        self._runner = runner
+        self._work = work
+        self._source = source
+        self._made = made
+        self._precision = precision
+        self._target = target
+        self._name = engine_name(precision, target)
+        self._engine = BlobInput(made.digest)
+        self._gates: list[Gate] = []
+
+    def report(self, size: int) -> EngineReport:
+        """`size` of the engine in bytes. Raises StepFailed, LeaseLost, and what moving bytes raises."""
+        agreed = self._parity()
+        max_rows = self._work.version.contract.batch.max_rows
+        batchable = self._source.batchable and agreed is not None and agreed.batchable
+        paired = self._golden()
+        measured = self._bench(max_rows if batchable else 1)
+        judged = self._validation(batchable)
+        return EngineReport(
+            precision=self._precision,
+            target=self._target,
+            digest=self._made.digest,
+            size=size,
+            memory_bytes=max(size, measured.memory_bytes if measured else 0),
+            key=engine_key(self._work, self._precision, self._target),
+            tools=facts.tools(),
+            quantised=self._made.quantised,
+            excluded=self._made.excluded,
+            gates=tuple(self._gates),
+            golden=paired,
+            parity=agreed.report if agreed else None,
+            validation=judged.report if judged else None,
+            bench=measured,
+            references=judged.references if judged else (),
+            warnings=self._made.warnings + self._warnings(agreed),
+            input_shapes=agreed.input_shapes if agreed else {},
+            batchable=batchable,
+        )
+
+    def _parity(self) -> parity.ParityResult | None:
+        parameters = parity.ParityParameters(
+            target=self._target,
+            max_rows=self._work.version.contract.batch.max_rows if self._source.batchable else 1,
+            classes=self._work.classes,
+        )
+        result = self._gate(
+            "parity",
+            parity.STEP,
+            parameters,
+            {
+                "source": BlobInput(self._source.model),
+                "engine": self._engine,
+                "sample": BlobInput(self._source.sample),
+            },
+        )
+        if result is not None:
+            self._gates.append(gates.parity_gate(result.report, self._work.recipe.tolerances))
+        return result
+
+    def _golden(self) -> GoldenReport | None:
+        digest = self._work.golden
+        if digest is None:
+            self._gates.append(gates.golden_gate(None))
+            return None
+        contract, tolerances = self._work.version.contract, self._work.recipe.tolerances
+        parameters = golden.GoldenParameters(
+            target=self._target,
+            signature=contract.signature,
+            pipeline=contract.pipeline,
+            exact=self._precision is Precision.FP32,
+            max_abs=tolerances.golden_max_abs,
+            min_cosine=tolerances.min_cosine,
+            max_flip_rate=tolerances.max_flip_rate,
+        )
+        result = self._gate(
+            "golden", golden.STEP, parameters, {"engine": self._engine, "golden": BlobInput(digest)}
+        )
+        if result is None:
+            return None
+        self._gates.append(gates.golden_gate(result.report))
+        return result.report
+
+    def _bench(self, max_rows: int) -> BenchReport | None:
+        contract = self._work.version.contract
+        rows = self._work.rows
+        parameters = bench.BenchParameters(
+            target=self._target,
+            signature=contract.signature,
+            pipeline=processing(contract, rows.form if rows else None),
+            max_rows=max_rows,
+        )
+        result = self._gate(
+            "speed",
+            bench.STEP,
+            parameters,
+            {
+                "source": BlobInput(self._source.model),
+                "engine": self._engine,
+                "sample": BlobInput(self._source.sample),
+            },
+            facts.performance(),
+        )
+        if result is None:
+            return None
+        self._gates.append(gates.speed_gate(result.report, self._precision, self._work.recipe.tolerances))
+        return result.report
+
+    def _validation(self, batchable: bool) -> validate.ValidateResult | None:
+        dataset, judgements = self._work.validation, self._source.judgements
+        refused = gates.refused(tuple(self._gates))
+        if dataset is None or judgements is None or refused:
+            skipped = f"not run: the engine is {refused} already" if refused else ""
+            self._gates.append(gates.validation_gate(None, skipped, ""))
+            self._runner.skip(validate.STEP.name, self._name, self._gates[-1].reason)
+            return None
+        parameters = validate.ValidateParameters(
+            target=self._target,
+            contract=answering(self._work.version.contract, dataset.form, watched=True),
+            dataset=dataset.ref,
+            form=dataset.form,
+            max_loss=self._work.recipe.tolerances.max_loss,
+            batchable=batchable,
+            threads=self._work.threads,
+        )
+        inputs: dict[str, Input] = {
+            "engine": self._engine,
+            "rows": DatasetInput(dataset),
+            "judgements": BlobInput(judgements),
+        }
+        if self._made.calibrated is not None:
+            inputs["calibrated"] = BlobInput(self._made.calibrated)
+        result = self._gate("validation", validate.STEP, parameters, inputs)
+        if result is not None:
+            self._gates.append(gates.validation_gate(result.report, "", result.says))
+        return result
+
+    def _gate(
+        self,
+        name: gates.GateName,
+        step: Step[P, R],
+        parameters: P,
+        inputs: Mapping[str, Input],
+        extra: Mapping[str, str] | None = None,
+    ) -> R | None:
+        """None: the step refused its input, and the gate is failed with its words."""
+        try:
+            return self._runner.run(step, parameters, inputs, self._name, extra).result
+        except Refused as refused:
+            self._gates.append(Gate(name=name, outcome=GateOutcome.FAILED, reason=str(refused)))
+            return None
+
+    def _warnings(self, agreed: parity.ParityResult | None) -> tuple[str, ...]:
+        found = []
+        if self._source.made_up:
+            found.append("proven on made-up rows only: the recipe names no data set")
+        if agreed is not None and not agreed.report.batch_invariant:
+            found.append("a row's answer depends on its batch mates, so this engine is never batched")
+        return tuple(found)

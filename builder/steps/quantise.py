@@ -1,0 +1,164 @@
+"""quantise: INT8 for CPUs. Static ranges as QDQ (U8S8), or ranges taken anew from every batch (dynamic)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import orjson
+
+from builder import quantisation
+from builder.samples import read_samples
+from builder.steps.engines import opened
+from builder.steps.step import Inputs, Refused, Step, StepResult
+from registry.contract.builds import Int8Options
+from registry.contract.identity import TargetName
+from registry.contract.wire import Wire
+from serving.runtimes.errors import RunFailed
+
+if TYPE_CHECKING:
+    import onnx
+
+ENGINE = "engine.onnx"
+Mode = Literal["static", "dynamic"]
+
+
+class QuantiseParameters(Wire):
+    target: TargetName
+    mode: Mode
+    int8: Int8Options
+
+
+class QuantiseResult(StepResult):
+    operators: tuple[str, ...]
+    quantised: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+
+def run(parameters: QuantiseParameters, inputs: Inputs, out: Path) -> QuantiseResult:
+    import onnx
+
+    model = onnx.shape_inference.infer_shapes(onnx.load(str(inputs["model"])))
+    quantisation.name_nodes(model)
+    if parameters.mode == "static":
+        if "ranges" not in inputs:
+            raise Refused("static INT8 needs ranges; name a calibration set in the recipe")
+        operators = quantisation.static_operators(model, parameters.int8.operators)
+    else:
+        operators = parameters.int8.operators or quantisation.DYNAMIC
+    chosen = quantisation.choose_nodes(model, operators, parameters.int8.exclude_nodes)
+    kinds = {node.name: node.op_type for node in model.graph.node}
+    engine = out / ENGINE
+    if parameters.mode == "static":
+        _static(
+            model, engine, chosen, operators, parameters.int8, orjson.loads(inputs["ranges"].read_bytes())
+        )
+    else:
+        _dynamic(model, engine, chosen, operators, parameters.int8)
+    quantised = _quantised(engine, chosen)
+    if not quantised:
+        raise Refused(
+            f"nothing was quantised of {', '.join(chosen)}: their weights are not constants; choose other "
+            "operators "
+            "with int8.operators, or leave this precision out"
+        )
+    _prove_it_loads(engine, inputs["sample"], parameters.target)
+    names = sorted({kinds[name] for name in quantised})
+    shrunk = engine.stat().st_size / inputs["model"].stat().st_size
+    return QuantiseResult(
+        says=f"in INT8: {', '.join(names)} (nodes: {len(quantised)}); {shrunk:.0%} of the size",
+        operators=operators,
+        quantised=quantised,
+        excluded=parameters.int8.exclude_nodes,
+    )
+
+
+def _static(
+    model: "onnx.ModelProto",
+    out: Path,
+    chosen: Sequence[str],
+    operators: Sequence[str],
+    options: Int8Options,
+    ranges: dict[str, tuple[float, float]],
+) -> None:
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
+    from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+
+    missing = [name for name in quantisation.float_tensors(model, chosen) if name not in ranges]
+    if missing:
+        raise Refused(
+            f"the calibration set gave no range for {', '.join(missing[:5])}; add rows that reach these "
+            "tensors"
+        )
+    data = {name: (np.float32(low), np.float32(high)) for name, (low, high) in ranges.items()}
+    quantiser = QDQQuantizer(
+        model,
+        options.per_channel,
+        False,
+        QuantType.QInt8,
+        QuantType.QUInt8,
+        TensorsData(CalibrationMethod.MinMax, data),
+        list(chosen),
+        [],
+        list(operators),
+        # The adjustment fails on Gemm with per-channel weights; it guards against biases beyond int32.
+        {"QDQDisableWeightAdjustForInt32Bias": True},
+    )
+    quantiser.quantize_model()
+    quantiser.model.save_model_to_file(str(out))
+
+
+def _dynamic(
+    model: "onnx.ModelProto", out: Path, chosen: Sequence[str], operators: Sequence[str], options: Int8Options
+) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+    add_pre_process_metadata(model)
+    quantize_dynamic(
+        model,
+        str(out),
+        op_types_to_quantize=list(operators),
+        per_channel=options.per_channel,
+        weight_type=QuantType.QInt8,
+        nodes_to_quantize=list(chosen),
+    )
+
+
+def _quantised(engine: Path, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Which of the chosen nodes really work on 8-bit numbers now."""
+    from builder import graphs
+
+    model = graphs.read_graph(engine)
+    dequantised = {
+        name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output
+    }
+    kept = {node.name: node for node in model.graph.node}
+    found = []
+    for name in chosen:
+        node: Any = kept.get(name)
+        if node is None or dequantised.intersection(node.input):
+            found.append(name)
+    return tuple(found)
+
+
+def _prove_it_loads(engine: Path, sample: Path, target: str) -> None:
+    first = read_samples(sample)[0]
+    with opened(engine, target) as loaded:
+        try:
+            loaded.infer(first.tensors)
+        except RunFailed as error:
+            raise Refused(f"the quantised engine fails on row {first.key!r}: {error}") from error
+
+
+STEP = Step(
+    name="quantise",
+    revision=1,
+    requires=("model", "sample"),
+    accepts=("ranges",),
+    outputs=(ENGINE,),
+    parameters=QuantiseParameters,
+    result=QuantiseResult,
+    run=run,
+)

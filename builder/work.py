@@ -1,0 +1,135 @@
+"""What a build is made from, and what its parts hand to each other."""
+
+from dataclasses import dataclass
+
+from builder import facts
+from builder.steps.step import Refused
+from registry.contract.builds import Precision, Recipe
+from registry.contract.datasets import Dataset, RowForm
+from registry.contract.identity import Digest, TargetName
+from registry.contract.pipeline import Classify, PipelineSpec
+from registry.contract.versions import Version, VersionContract
+from registry.contract.wire import sha256_of
+from serving.runtimes.targets import local_targets
+
+BUILT = (Precision.FP32, Precision.INT8_STATIC, Precision.INT8_DYNAMIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that a build is made from."""
+
+    version: Version
+    recipe: Recipe
+    calibration: Dataset | None
+    validation: Dataset | None
+    threads: int
+
+    @property
+    def rows(self) -> Dataset | None:
+        """What shapes, parity and speed are tried on."""
+        return self.validation or self.calibration
+
+    @property
+    def golden(self) -> Digest | None:
+        """Of the file that the contract names."""
+        name = self.version.contract.golden
+        return next((file.digest for file in self.version.files if file.path == name), None)
+
+    @property
+    def classes(self) -> str | None:
+        """The output whose highest score is the answer's label."""
+        steps = self.version.contract.pipeline.post
+        return next((step.output for step in steps if isinstance(step, Classify)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The checked model that every engine is held against. `judgements`: its answers on validation rows."""
+
+    model: Digest
+    sample: Digest
+    made_up: bool
+    batchable: bool
+    warnings: tuple[str, ...]
+    judgements: Digest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An engine before its proofs. `calibrated`: fingerprints of the rows that it was calibrated on."""
+
+    digest: Digest
+    quantised: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    calibrated: Digest | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def check_recipe(work: Work) -> None:
+    """Raises Refused for what no step could do, before any work is done."""
+    unknown = [precision for precision in work.recipe.precisions if precision not in BUILT]
+    if unknown:
+        raise Refused(
+            f"this worker doesn't build {', '.join(unknown)}; it builds {', '.join(BUILT)}: "
+            "leave the others out of the recipe's precisions"
+        )
+    here = local_targets()
+    foreign = [target for target in work.recipe.targets if target not in here]
+    if foreign:
+        raise Refused(
+            f"this worker can't build and prove engines for {', '.join(foreign)}; it has {', '.join(here)}: "
+            "choose one of these targets, or start a worker on a machine that has the other"
+        )
+    if Precision.INT8_STATIC in work.recipe.precisions and work.calibration is None:
+        raise Refused(
+            "int8-static needs ranges of real inputs; register a calibration set and name it in the recipe "
+            "(calibration)"
+        )
+    golden_path = work.version.contract.golden
+    if golden_path is not None and work.golden is None:
+        raise Refused(f"the contract names golden pairs in {golden_path!r}, which is no file of the version")
+
+
+def engine_name(precision: Precision, target: TargetName) -> str:
+    """How steps and reasons name an engine: `int8-static/ort.cpu`."""
+    return f"{precision.value}/{target}"
+
+
+def engine_key(work: Work, precision: Precision, target: TargetName) -> Digest:
+    """Version, recipe resolved to one precision and one target, tools and machine."""
+    recipe = work.recipe.model_copy(update={"precisions": (precision,), "targets": (target,)})
+    return sha256_of(
+        {
+            "version": work.version.digest,
+            "recipe": recipe.model_dump(mode="json", exclude={"limits"}),
+            "tools": facts.tools(),
+            "machine": facts.machine(),
+        }
+    )
+
+
+def processing(contract: VersionContract, form: RowForm | None) -> PipelineSpec:
+    """What of a pipeline works on rows of this form: training-side tensors go past pre-processing."""
+    return PipelineSpec(post=contract.pipeline.post) if form == "tensors" else contract.pipeline
+
+
+def answering(contract: VersionContract, form: RowForm, *, watched: bool) -> VersionContract:
+    """The parts of a contract that answers depend on, with or without what is watched of them: a change of
+    the others must not cost a step its cached result."""
+    return VersionContract(
+        signature=contract.signature,
+        pipeline=processing(contract, form),
+        observables=contract.observables if watched else (),
+    )
+
+
+def saturation_warning() -> tuple[str, ...]:
+    """U8S8 products are added in 16 bits on x86 without VNNI."""
+    found = facts.machine()
+    if found["machine"] not in ("x86_64", "AMD64") or "vnni" in found["extensions"]:
+        return ()
+    return (
+        "measured on a CPU without VNNI, where sums of 8-bit products may saturate: "
+        "a CPU with VNNI is faster and may answer a little differently",
+    )

@@ -1,0 +1,1 @@
+"""The audit trail, to be read."""

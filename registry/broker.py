@@ -1,0 +1,64 @@
+"""Wake-ups for workers: Celery messages by task name, best effort. The rows are the truth."""
+
+import asyncio
+import logging
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+
+from registry.settings import Settings
+
+log = logging.getLogger(__name__)
+
+VERIFY = "slipway.verify"
+BUILD = "slipway.build"
+TIMEOUT_S = 2
+
+
+class Broker:
+    """A lost message costs time, never work: the sweep sends another one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._celery = Celery("registry", broker=settings.redis_url.get_secret_value())
+        self._celery.conf.update(
+            task_ignore_result=True,
+            broker_connection_retry_on_startup=False,
+            broker_transport_options={
+                "socket_timeout": TIMEOUT_S,
+                "socket_connect_timeout": TIMEOUT_S,
+                "max_retries": 0,
+            },
+            task_publish_retry=False,
+        )
+
+    async def wake(self, name: str, task_id: str, queue: str, priority: int = 0) -> bool:
+        """False when the message could not be handed over; that is logged, never raised."""
+        try:
+            await asyncio.wait_for(
+                asyncio.to_thread(
+                    self._celery.send_task, name, args=[task_id], queue=queue, priority=priority
+                ),
+                TIMEOUT_S * 2,
+            )
+        except (OperationalError, OSError, TimeoutError) as error:
+            log.warning(
+                "wake-up of %s for %s not sent: %s; the sweep will send it again", name, task_id, error
+            )
+            return False
+        return True
+
+    async def probe(self) -> str:
+        """`ok`, or what is wrong."""
+
+        def work() -> str:
+            try:
+                with self._celery.connection_for_write() as connection:
+                    connection.ensure_connection(max_retries=0, timeout=TIMEOUT_S)
+            except (OperationalError, OSError) as error:
+                return f"{type(error).__name__}: {error}"
+            return "ok"
+
+        return await asyncio.to_thread(work)
+
+    def close(self) -> None:
+        self._celery.close()

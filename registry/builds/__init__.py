@@ -1,0 +1,1 @@
+"""Builds and the engines that they make."""

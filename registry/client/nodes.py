@@ -1,0 +1,45 @@
+"""Calls of nodes, and on them."""
+
+from registry.client.call import Call, path, query
+from registry.contract.nodes import Applied, Enrol, Enrolled, Enrolment, EnrolmentCreate, Node, Report
+from registry.contract.pages import Page
+from registry.contract.wire import Command
+
+
+def invite(body: EnrolmentCreate) -> Call[Enrolment]:
+    """A one-time token for one node."""
+    return Call("POST", path("enrolments"), Enrolment, body)
+
+
+def enrol(body: Enrol) -> Call[Enrolled]:
+    """Sent with the one-time token as bearer."""
+    return Call("POST", path("nodes"), Enrolled, body)
+
+
+def get(node: str) -> Call[Node]:
+    return Call("GET", path("nodes", node), Node)
+
+
+def page(environment: str | None = None, page_token: str | None = None, limit: int = 100) -> Call[Page[Node]]:
+    return Call(
+        "GET",
+        path("nodes"),
+        Page[Node],
+        query=query(environment=environment, page_token=page_token, limit=limit),
+    )
+
+
+def drain(node: str) -> Call[Node]:
+    return Call("POST", path("nodes", node, "drain"), Node, Command())
+
+
+def undrain(node: str) -> Call[Node]:
+    return Call("POST", path("nodes", node, "undrain"), Node, Command())
+
+
+def report(node: str, body: Report) -> Call[None]:
+    return Call("POST", path("nodes", node, "reports"), None, body, timeout_s=10)
+
+
+def applied(node: str, body: Applied) -> Call[None]:
+    return Call("POST", path("nodes", node, "applied"), None, body, timeout_s=5)

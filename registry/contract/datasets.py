@@ -1,0 +1,51 @@
+"""Data sets: versioned, content-addressed shards. Never an object per row.
+
+Shards: `tar` holds one raw input per member (member name = row key); `npz` holds training-side tensors
+(one array per input name, rows first, and `__key__`). `index` is a JSONL blob with one line per row:
+{"key": …, "label": …, "split": …}. A golden file is JSONL: {"raw": base64, "inputs": {name: {dtype, shape,
+data: base64}}, "outputs": {…}, "answer": {…}}, recorded by the training code.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from registry.contract.identity import Digest, Name
+from registry.contract.versions import DatasetRef, FileEntry, Tags
+from registry.contract.wire import Command, Wire
+
+DatasetKind = Literal["calibration", "validation", "reference", "golden", "training"]
+RowForm = Literal["raw", "tensors"]
+
+
+class DatasetCreate(Command):
+    """Every file must have been uploaded and verified before."""
+
+    name: Name
+    kind: DatasetKind
+    form: RowForm
+    shards: tuple[FileEntry, ...] = Field(min_length=1, max_length=10_000)
+    index: FileEntry
+    rows: int = Field(ge=1)
+    provenance: str = Field(default="", max_length=2048)
+    tags: Tags = {}
+
+
+class Dataset(Wire):
+    name: Name
+    version: int
+    kind: DatasetKind
+    form: RowForm
+    shards: tuple[FileEntry, ...]
+    index: FileEntry
+    rows: int
+    digest: Digest
+    provenance: str
+    tags: Tags
+    created_at: datetime
+    created_by: str
+
+    @property
+    def ref(self) -> DatasetRef:
+        return DatasetRef(name=self.name, version=self.version)

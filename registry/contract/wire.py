@@ -1,0 +1,29 @@
+"""The two bases of all wire types, and the digest of a wire value."""
+
+import hashlib
+
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+
+class Wire(BaseModel):
+    """What programs exchange: immutable, unknown fields are ignored (an older reader keeps working)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Command(BaseModel):
+    """What a person asks for: immutable, unknown fields are refused (a typo must not be lost)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def canonical_json(value: BaseModel | dict[str, object]) -> bytes:
+    """One byte string per value: keys sorted, no spaces, UTF-8. What digests are taken of."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+
+
+def sha256_of(value: BaseModel | dict[str, object]) -> str:
+    """`sha256-<hex>` of the canonical JSON."""
+    return f"sha256-{hashlib.sha256(canonical_json(value)).hexdigest()}"

@@ -1,0 +1,1 @@
+"""Data sets: versioned, content-addressed."""

@@ -1,0 +1,1 @@
+"""Where a request becomes a transaction: who asks, one commit, one answer per idempotency key."""

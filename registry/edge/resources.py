@@ -1,0 +1,18 @@
+"""What every request of one process shares."""
+
+from dataclasses import dataclass
+
+from registry.blobs.store import BlobStore
+from registry.broker import Broker
+from registry.database import Database
+from registry.listen import Listener
+from registry.settings import Settings
+
+
+@dataclass(frozen=True)
+class Resources:
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    broker: Broker
+    listener: Listener

@@ -1,0 +1,72 @@
+"""The route class of every endpoint: session, principal, idempotency and the one commit."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from registry.edge import idempotency
+from registry.edge.principal import authenticate
+from registry.edge.resources import Resources
+from registry.edge.unit import Unit
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class EdgeRoute(APIRoute):
+    """The answer leaves after the commit, never before it. An exception rolls everything back.
+
+    Endpoints that need no token say so with `openapi_extra={"security": []}`.
+    """
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        public = (self.openapi_extra or {}).get("security") == []
+
+        async def at_the_edge(request: Request) -> Response:
+            async with transaction(request, public) as unit:
+                request.state.unit = unit
+                return await _answer(request, unit, handle)
+
+        return at_the_edge
+
+
+@asynccontextmanager
+async def transaction(request: Request, public: bool = False) -> AsyncIterator[Unit]:
+    """One unit of work: authenticated, committed at the end of the block, then its `after_commit`.
+
+    Endpoints get theirs from EdgeRoute; only those whose work is too long for one transaction open
+    several themselves.
+    """
+    resources: Resources = request.app.state.resources
+    async with resources.database.session() as session:
+        unit = Unit(
+            session,
+            resources,
+            request.app.state.identity,
+            request_id=request.scope.get("slipway.request_id"),
+            via=request.headers.get("x-slipway-via", "API")[:16],
+        )
+        async with session.begin():
+            if not public:
+                unit.caller = await authenticate(session, request.headers.get("authorization"))
+            yield unit
+    for action in unit.after_commit:
+        await action()
+
+
+async def _answer(request: Request, unit: Unit, handle: Handler) -> Response:
+    if request.method in ("GET", "HEAD"):
+        return await handle(request)
+    key = await idempotency.key_of(request, unit.caller.token_id if unit.caller else "")
+    if key is None:
+        return await handle(request)
+    kept = await idempotency.replay(unit.session, key)
+    if kept is not None:
+        return kept
+    response = await handle(request)
+    if response.status_code < 400 and "no-store" not in response.headers.get("cache-control", ""):
+        idempotency.keep(unit.session, key, response)
+    return response

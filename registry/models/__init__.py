@@ -1,0 +1,1 @@
+"""Models, their immutable versions, metrics and aliases."""

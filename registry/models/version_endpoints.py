@@ -1,0 +1,83 @@
+"""Versions and their metrics over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from registry.contract.identity import Name
+from registry.contract.pages import Page
+from registry.contract.tokens import Role
+from registry.contract.versions import Metric, MetricsAppend, StageChange, Version, VersionCreate
+from registry.edge.etag import tag
+from registry.edge.pages import Limit, PageToken, after
+from registry.edge.roles import READERS
+from registry.edge.route import EdgeRoute
+from registry.edge.unit import UnitOfWork, requires
+from registry.models import metrics, versions
+
+router = APIRouter(prefix="/v1/models/{model}/versions", tags=["versions"], route_class=EdgeRoute)
+
+Number = Annotated[int, Path(ge=1, lt=1_000_000_000)]
+
+
+@router.post("", status_code=201, dependencies=[requires(Role.PUBLISHER)])
+async def create(model: Name, body: VersionCreate, unit: UnitOfWork, response: Response) -> Version:
+    """Reserves the next number. Upload the files by their digests, then seal."""
+    made = await versions.create(unit, model, body)
+    tag(response, made.revision)
+    response.headers["location"] = f"/v1/models/{model}/versions/{made.number}"
+    return made
+
+
+@router.get("", dependencies=[requires(*READERS)])
+async def listing(
+    model: Name, unit: UnitOfWork, page_token: PageToken = None, limit: Limit = 100
+) -> Page[Version]:
+    """Newest first."""
+    return await versions.listing(unit, model, after(page_token, int), limit)
+
+
+@router.get("/{number}", dependencies=[requires(*READERS)])
+async def get(model: Name, number: Number, unit: UnitOfWork, response: Response) -> Version:
+    found = await versions.get(unit, model, number)
+    tag(response, found.revision)
+    return found
+
+
+@router.post("/{number}/seal", dependencies=[requires(Role.PUBLISHER)])
+async def seal(model: Name, number: Number, unit: UnitOfWork, response: Response) -> Version:
+    """draft → verifying, → ready when every file is verified. After it nothing of the version changes."""
+    made = await versions.seal(unit, model, number)
+    tag(response, made.revision)
+    return made
+
+
+@router.post("/{number}/archive", dependencies=[requires(Role.PUBLISHER)])
+async def archive(
+    model: Name, number: Number, body: StageChange, unit: UnitOfWork, response: Response
+) -> Version:
+    """Out of use. 409 while a deployment or a release has an arm of it."""
+    made = await versions.archive(unit, model, number, body)
+    tag(response, made.revision)
+    return made
+
+
+@router.post("/{number}/quarantine", dependencies=[requires(Role.PUBLISHER, Role.RELEASER)])
+async def quarantine(
+    model: Name, number: Number, body: StageChange, unit: UnitOfWork, response: Response
+) -> Version:
+    """Can never be released again. Where it serves, stage_reason says so: roll back there."""
+    made = await versions.quarantine(unit, model, number, body)
+    tag(response, made.revision)
+    return made
+
+
+@router.get("/{number}/metrics", dependencies=[requires(*READERS)])
+async def list_metrics(model: Name, number: Number, unit: UnitOfWork) -> Page[Metric]:
+    return await metrics.listing(unit, model, number)
+
+
+@router.post("/{number}/metrics", status_code=201, dependencies=[requires(Role.PUBLISHER, Role.BUILDER)])
+async def append_metrics(model: Name, number: Number, body: MetricsAppend, unit: UnitOfWork) -> Page[Metric]:
+    """Append-only: an earlier number stays, the newest one counts."""
+    return await metrics.append(unit, model, number, body)

@@ -1,0 +1,1 @@
+"""Nodes: enrolment, the node protocol, and what nodes report of themselves."""

@@ -1,0 +1,176 @@
+"""Moving a release: by a person's command, or by the controller for what nodes and evidence say."""
+
+from registry.contract.deployments import PlanStep, Policy
+from registry.contract.releases import Hold, Release, Transition
+from registry.contract.routes import RouteCause
+from registry.contract.tokens import Role
+from registry.deployments import service as deployments
+from registry.edge.unit import Unit, expect_revision
+from registry.errors import Conflict, Forbidden, GuardFailed
+from registry.lifecycle.releases import ReleaseEvent
+from registry.lifecycle.shares import is_last, name_of, on_trial, settled
+from registry.releases import history, repository, trial
+from registry.releases.end import arms_of, end_active
+from registry.releases.promote import refuse_pinned, start
+from registry.releases.represent import release as represent_release
+from registry.tables.deployments import DeploymentRow
+from registry.tables.journal import MoveRefused
+from registry.tables.releases import ApprovalRow, ReleaseRow
+
+
+async def _at(
+    unit: Unit, environment: str, name: str, number: int, body: Transition
+) -> tuple[DeploymentRow, ReleaseRow]:
+    unit.principal.require_environment(environment)
+    deployment = await deployments.locked(unit.session, environment, name)
+    found = await repository.get(unit.session, deployment, number)
+    row = await repository.lock(unit.session, found.id)
+    expect_revision(row.revision, body.expected_revision, f"release {number} of {deployment.ref}")
+    return deployment, row
+
+
+async def shown(unit: Unit, row: ReleaseRow) -> Release:
+    candidate, stable = await arms_of(unit, row)
+    return await represent_release(
+        unit.session, row, {arm.id: arm for arm in (candidate, stable) if arm is not None}
+    )
+
+
+async def advance(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
+    """The next step by command: also from a hold, a pause or a freeze; recorded as a command."""
+    deployment, row = await _at(unit, environment, name, number, body)
+    refuse_pinned(deployment)
+    before = await shown(unit, row)
+    await step_forward(unit, deployment, row, body.reason or f"advanced by {unit.actor}", by_command=True)
+    after = await shown(unit, row)
+    unit.audit("release.advance", row.subject, before, after, body.reason)
+    return after
+
+
+async def step_forward(
+    unit: Unit, deployment: DeploymentRow, row: ReleaseRow, reason: str, *, by_command: bool
+) -> None:
+    """To the plan's next share. The last step leads to `completing`."""
+    plan = [PlanStep.model_validate(step) for step in row.plan]
+    if row.step < 0 and row.phase == "preparing":
+        event = ReleaseEvent.PREPARED
+    else:
+        event = ReleaseEvent.LAST_STEP if is_last(plan, row.step + 1) else ReleaseEvent.STEP
+    if row.moves.target(row.phase, event) is None:
+        raise MoveRefused(row.subject, [row.moves.refusal(row.subject, row.phase, event)])
+    if event is ReleaseEvent.PREPARED and by_command:
+        raise GuardFailed(
+            f"{row.subject} is preparing: nodes are still loading the candidate",
+            f"see which: slipway deployment status {deployment.ref}; the first step follows by itself",
+        )
+    candidate, stable = await arms_of(unit, row)
+    row.step += 1
+    if event is ReleaseEvent.PREPARED and stable is not None:
+        await trial.begin(unit.session, deployment, row, candidate, stable)
+    share = plan[row.step].share
+    made = await history.route(
+        unit,
+        deployment,
+        row,
+        on_trial(stable, candidate, share),
+        RouteCause.STEP,
+        f"{name_of(candidate)} to {share / 100:g} %",
+        stable or candidate,
+    )
+    await history.move(unit, row, event, reason, by_command=by_command, generation=made.fence.generation)
+    if event is ReleaseEvent.PREPARED and is_last(plan, row.step):
+        await history.move(unit, row, ReleaseEvent.LAST_STEP, "the only step", by_command=False)
+
+
+async def complete(unit: Unit, deployment: DeploymentRow, row: ReleaseRow, laggards: list[str]) -> None:
+    """The good end: the candidate becomes stable, what was stable becomes the last good arm."""
+    candidate, stable = await arms_of(unit, row)
+    reason = "every node serves it" if not laggards else f"laggards: {', '.join(laggards)}"
+    row.laggards = laggards
+    deployment.stable_arm = candidate.id
+    if stable is not None:
+        deployment.last_good_arm = stable.id
+    made = await history.route(
+        unit,
+        deployment,
+        row,
+        settled(candidate, stable),
+        RouteCause.COMPLETE,
+        f"{name_of(candidate)} is stable",
+        candidate,
+    )
+    await history.move(
+        unit, row, ReleaseEvent.CONVERGED, reason, by_command=False, generation=made.fence.generation
+    )
+
+
+async def hold(unit: Unit, row: ReleaseRow, why: Hold, reason: str, *, by_command: bool) -> None:
+    """A running release stands still; its shares stay as they are."""
+    if row.phase not in ("preparing", "running"):
+        raise Conflict(
+            f"{row.subject} is {row.phase}; only a running release can be {why}",
+            "a completed one can be rolled back",
+        )
+    if row.hold == why:
+        return
+    row.hold = why
+    row.phase_reason = reason
+    await unit.session.flush()
+    history.note(unit, row, why, reason, by_command=by_command)
+
+
+async def pause(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
+    _, row = await _at(unit, environment, name, number, body)
+    before = await shown(unit, row)
+    await hold(unit, row, Hold.PAUSED, body.reason or f"paused by {unit.actor}", by_command=True)
+    after = await shown(unit, row)
+    unit.audit("release.pause", row.subject, before, after, body.reason)
+    return after
+
+
+async def resume(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
+    _, row = await _at(unit, environment, name, number, body)
+    if not row.hold:
+        raise Conflict(f"{row.subject} is not held", "there is nothing to resume")
+    before = await shown(unit, row)
+    row.hold = history.NO_HOLD
+    row.phase_reason = body.reason or f"resumed by {unit.actor}"
+    await unit.session.flush()
+    history.note(unit, row, "resumed", row.phase_reason, by_command=True)
+    after = await shown(unit, row)
+    unit.audit("release.resume", row.subject, before, after, body.reason)
+    return after
+
+
+async def abort(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
+    """Stable takes everything; automation stays on. One permitted person is enough."""
+    deployment, row = await _at(unit, environment, name, number, body)
+    before = await shown(unit, row)
+    reason = body.reason or f"aborted by {unit.actor}"
+    await end_active(unit, deployment, row, ReleaseEvent.ABORT, RouteCause.ABORT, reason)
+    after = await shown(unit, row)
+    unit.audit("release.abort", row.subject, before, after, body.reason)
+    return after
+
+
+async def approve(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
+    """Counts once per person, never one's own release. The last one needed starts it."""
+    unit.principal.require(Role.APPROVER)
+    deployment, row = await _at(unit, environment, name, number, body)
+    if row.phase != "awaiting_approval":
+        raise Conflict(f"{row.subject} is {row.phase}, it awaits no approval", "there is nothing to approve")
+    if row.created_by == unit.actor:
+        raise Forbidden("one's own release can't be approved", "ask another person who has the role approver")
+    given = await repository.approvals(unit.session, row.id)
+    if any(approval.by == unit.actor for approval in given):
+        raise Conflict(f"{unit.actor} has approved {row.subject} already", "another person must approve it")
+    before = await shown(unit, row)
+    unit.session.add(ApprovalRow(release_id=row.id, by=unit.actor, reason=body.reason))
+    await unit.session.flush()
+    if len(given) + 1 >= Policy.model_validate(row.policy).approvals:
+        refuse_pinned(deployment)
+        candidate, stable = await arms_of(unit, row)
+        await start(unit, deployment, row, candidate, stable)
+    after = await shown(unit, row)
+    unit.audit("release.approve", row.subject, before, after, body.reason)
+    return after

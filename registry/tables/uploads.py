@@ -1,0 +1,41 @@
+"""Blobs, and the uploads that bring them."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from registry.lifecycle.uploads import UPLOAD_MOVES
+from registry.tables.base import Created, Phased, Row
+
+
+class BlobRow(Row):
+    """A verified object under its content-addressed key. The row decides, not the store."""
+
+    __tablename__ = "blobs"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)
+    verified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class UploadRow(Created, Phased, Row):
+    """A multipart upload into `staging_key`; `store_id` is the store's own id of it."""
+
+    __tablename__ = "uploads"
+    __table_args__ = (Index(None, "digest"), Index(None, "phase"))
+    moves = UPLOAD_MOVES
+    subject_kind = "upload"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str]
+    size: Mapped[int] = mapped_column(BigInteger)
+    part_size: Mapped[int] = mapped_column(BigInteger)
+    staging_key: Mapped[str]
+    store_id: Mapped[str]
+    expires_at: Mapped[datetime]
+    task_id: Mapped[str | None] = mapped_column(ForeignKey("tasks.id"))
+
+    @property
+    def subject(self) -> str:
+        return f"upload:{self.id}"

@@ -1,0 +1,1 @@
+"""Uploads: how bytes become blobs. A blob exists once a worker has read and hashed it."""

@@ -1,0 +1,295 @@
+"""Use cases of uploads and blobs."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from registry.contract.tasks import VerifyOrder
+from registry.contract.tokens import Role
+from registry.contract.uploads import Blob, Upload, UploadCreate, UploadPhase
+from registry.edge.unit import Unit
+from registry.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from registry.lifecycle.parts import cuts, part_size
+from registry.lifecycle.uploads import UploadEvent
+from registry.tables.base import new_id
+from registry.tables.journal import advance
+from registry.tables.uploads import UploadRow
+from registry.tasks import service as tasks
+from registry.uploads import repository
+from registry.uploads.parts import Arrival, arrival, listed
+
+log = logging.getLogger(__name__)
+
+LIFE = timedelta(days=7)
+QUEUE = "verify"
+NAMED = 20
+
+
+async def create(unit: Unit, body: UploadCreate) -> Upload:
+    """`exists` where the blob is there; an unfinished upload of the same person goes on; else a new one."""
+    limit = unit.resources.settings.max_upload_bytes
+    if body.size > limit:
+        raise TooLarge(
+            f"{body.size} bytes are declared; the limit of one file is {limit}",
+            "split the file, or raise SLIPWAY_MAX_UPLOAD_BYTES of the registry",
+        )
+    blob = (await repository.blobs(unit.session, [body.digest])).get(body.digest)
+    if blob is not None:
+        if blob.size != body.size:
+            raise Invalid(
+                f"{body.digest} has {blob.size} bytes, not {body.size} as declared",
+                "digest and size must be taken of the same bytes",
+            )
+        return Upload(id=None, digest=blob.digest, size=blob.size, exists=True, phase=UploadPhase.VERIFIED)
+    row = await repository.unfinished(unit.session, body.digest, unit.actor)
+    if row is not None and row.size == body.size:
+        return await _resume(unit, row)
+    row = await _begin(unit, body)
+    made = represent(unit, row, Arrival({}, {}))
+    unit.audit("upload.create", row.subject, None, _without_urls(made))
+    return made
+
+
+async def _begin(unit: Unit, body: UploadCreate) -> UploadRow:
+    row = UploadRow(
+        id=new_id("upl"),
+        digest=body.digest,
+        size=body.size,
+        part_size=part_size(body.size),
+        staging_key="",
+        store_id="",
+        phase=UploadPhase.OPEN,
+        expires_at=func.now() + LIFE,
+        created_by=unit.actor,
+    )
+    row.staging_key = f"staging-{row.id}"
+    row.store_id = await unit.resources.blobs.begin(row.staging_key)
+    unit.session.add(row)
+    await unit.session.flush()
+    await unit.session.refresh(row)
+    return row
+
+
+async def _resume(unit: Unit, row: UploadRow) -> Upload:
+    if row.phase != UploadPhase.OPEN:
+        return represent(unit, row)
+    arrived = await arrival(unit.resources.blobs, row)
+    if arrived.forgotten:
+        row.store_id = await unit.resources.blobs.begin(row.staging_key)
+        arrived = Arrival({}, {})
+    return represent(unit, row, arrived)
+
+
+def represent(unit: Unit, row: UploadRow, arrived: Arrival | None = None) -> Upload:
+    return Upload(
+        id=row.id,
+        digest=row.digest,
+        size=row.size,
+        exists=row.phase == UploadPhase.VERIFIED,
+        phase=UploadPhase(row.phase),
+        reason=row.phase_reason,
+        part_size=row.part_size,
+        parts=() if arrived is None else listed(unit.resources.blobs, row, arrived),
+        expires_at=row.expires_at,
+    )
+
+
+def _without_urls(upload: Upload) -> Upload:
+    """A presigned URL is a secret: it is told to the caller and kept nowhere."""
+    return upload.model_copy(update={"parts": ()})
+
+
+async def get(unit: Unit, upload_id: str) -> Upload:
+    """What has arrived, and fresh URLs for the rest. Raises NotFound, Forbidden, Unavailable."""
+    row = await _own(unit, upload_id)
+    if row.phase != UploadPhase.OPEN:
+        return represent(unit, row)
+    arrived = await arrival(unit.resources.blobs, row)
+    if arrived.forgotten:
+        raise _forgotten(row)
+    return represent(unit, row, arrived)
+
+
+async def complete(unit: Unit, upload_id: str) -> Upload:
+    """open → verifying, with the task that verifies it. Repeating it changes nothing.
+
+    Raises Conflict naming parts that are missing, Invalid where sizes are wrong.
+    """
+    row = await _own(unit, upload_id, lock=True)
+    if row.phase in (UploadPhase.VERIFYING, UploadPhase.VERIFIED):
+        return represent(unit, row)
+    before = represent(unit, row)
+    if row.phase == UploadPhase.OPEN:
+        await _join(unit, row)
+    await advance(unit.session, row, UploadEvent.COMPLETE, actor=unit.actor)
+    row.task_id = (await tasks.enqueue(unit, "verify", QUEUE, row.id)).id
+    await unit.session.flush()
+    made = represent(unit, row)
+    unit.audit("upload.complete", row.subject, before, made)
+    return made
+
+
+async def _join(unit: Unit, row: UploadRow) -> None:
+    """Lets the store put the parts together. That it may have happened before (and the commit of it been
+    lost) is no error."""
+    arrived = await arrival(unit.resources.blobs, row)
+    if arrived.forgotten:
+        raise _forgotten(row)
+    if arrived.whole is None:
+        numbers = [number for number, _, _ in cuts(row.size, row.part_size)]
+        _check_arrived(row, arrived, numbers)
+        parts = [arrived.parts[number] for number in numbers]
+        await unit.resources.blobs.complete(row.staging_key, row.store_id, parts)
+    elif arrived.whole != row.size:
+        raise _wrong_size(f"{arrived.whole} bytes arrived; {row.size} were declared")
+
+
+def _check_arrived(row: UploadRow, arrived: Arrival, numbers: Sequence[int]) -> None:
+    missing = [
+        str(number) for number in numbers if number not in arrived.parts and number not in arrived.wrong
+    ]
+    if missing:
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise Conflict(
+            f"of {len(numbers)} parts of {row.digest} these have not arrived: "
+            f"{', '.join(missing[:NAMED])}{more}",
+            f"GET /v1/uploads/{row.id} has a fresh URL for each missing part; PUT them, then complete again",
+        )
+    if arrived.wrong:
+        sizes = {number: size for number, _, size in cuts(row.size, row.part_size)}
+        number, size = min(arrived.wrong.items())
+        raise _wrong_size(f"part {number} has {size} bytes; {sizes[number]} were declared")
+
+
+def _wrong_size(detail: str) -> Invalid:
+    return Invalid(
+        detail,
+        "the file is truncated or changed since it was declared: send the part again, or abort this upload "
+        "and declare the file anew",
+    )
+
+
+async def abort(unit: Unit, upload_id: str) -> Upload:
+    """open → aborted; what has arrived is thrown away."""
+    row = await _own(unit, upload_id, lock=True)
+    return await _abort(unit, row, "aborted by command")
+
+
+async def _abort(unit: Unit, row: UploadRow, reason: str) -> Upload:
+    before = represent(unit, row)
+    await advance(unit.session, row, UploadEvent.ABORT, actor=unit.actor, reason=reason)
+    unit.after_commit.append(partial(_forget, unit, row))
+    made = represent(unit, row)
+    unit.audit("upload.abort", row.subject, before, made, reason)
+    return made
+
+
+async def expire_one(unit: Unit) -> bool:
+    """Aborts one upload whose time is over. False: there is none."""
+    row = await repository.expired(unit.session)
+    if row is None:
+        return False
+    await _abort(unit, row, f"not completed until {row.expires_at:%Y-%m-%dT%H:%M:%SZ}")
+    return True
+
+
+async def order(unit: Unit, upload_id: str) -> VerifyOrder:
+    """What a worker must know to verify an upload."""
+    row = await upload_row(unit.session, upload_id)
+    return VerifyOrder(
+        upload=row.id, digest=row.digest, size=row.size, url=unit.resources.blobs.url(row.staging_key)
+    )
+
+
+async def settle_verified(unit: Unit, upload_id: str) -> str:
+    """verifying → verified, and the blob exists. The bytes must be at their final key. Gives the digest."""
+    row = await upload_row(unit.session, upload_id, lock=True)
+    before = represent(unit, row)
+    await repository.add_blob(unit.session, row.digest, row.size)
+    await advance(unit.session, row, UploadEvent.VERIFIED, actor=unit.actor)
+    unit.after_commit.append(partial(_forget, unit, row))
+    unit.audit("upload.verified", row.subject, before, represent(unit, row))
+    return row.digest
+
+
+async def settle_rejected(unit: Unit, upload_id: str, reason: str) -> str:
+    """verifying → rejected. Gives the digest that was declared."""
+    row = await upload_row(unit.session, upload_id, lock=True)
+    before = represent(unit, row)
+    await advance(unit.session, row, UploadEvent.MISMATCHED, actor=unit.actor, reason=reason)
+    unit.after_commit.append(partial(_forget, unit, row))
+    unit.audit("upload.rejected", row.subject, before, represent(unit, row), reason)
+    return row.digest
+
+
+async def blob(session: AsyncSession, digest: str) -> Blob:
+    """Raises NotFound."""
+    row = (await repository.blobs(session, [digest])).get(digest)
+    if row is None:
+        raise NotFound(
+            f"there is no blob {digest}",
+            "upload it first (slipway upload FILE), and wait until it is verified",
+        )
+    return Blob(digest=row.digest, size=row.size, verified_at=row.verified_at)
+
+
+async def blob_sizes(session: AsyncSession, digests: Iterable[str]) -> dict[str, int]:
+    """Of the blobs that exist: digest → bytes."""
+    return {row.digest: row.size for row in (await repository.blobs(session, digests)).values()}
+
+
+async def being_verified(session: AsyncSession, digests: Iterable[str], *, hold: bool = False) -> set[str]:
+    """Digests whose bytes arrived and are being verified; with `hold` until this transaction ends."""
+    return await repository.being_verified(session, digests, hold=hold)
+
+
+async def why_missing(session: AsyncSession, digests: Iterable[str]) -> dict[str, str]:
+    """For digests that are no blobs: what became of their newest upload."""
+    known = {row.digest: row for row in await repository.newest(session, digests)}
+    return {
+        digest: f"its upload is {known[digest].phase}"
+        + (f" ({known[digest].phase_reason})" if known[digest].phase_reason else "")
+        if digest in known
+        else "it was never uploaded"
+        for digest in digests
+    }
+
+
+async def upload_row(session: AsyncSession, upload_id: str, *, lock: bool = False) -> UploadRow:
+    """Raises NotFound."""
+    row = await repository.upload(session, upload_id, lock=lock)
+    if row is None:
+        raise NotFound(f"there is no upload {upload_id}", "start one by POST /v1/uploads")
+    return row
+
+
+async def _own(unit: Unit, upload_id: str, *, lock: bool = False) -> UploadRow:
+    row = await upload_row(unit.session, upload_id, lock=lock)
+    if row.created_by != unit.actor and not unit.principal.has(Role.ADMIN):
+        raise Forbidden(
+            f"upload {row.id} belongs to {row.created_by}",
+            "start your own by POST /v1/uploads; bytes that are verified already are not sent twice",
+        )
+    return row
+
+
+async def _forget(unit: Unit, row: UploadRow) -> None:
+    """Best effort: what stays behind in the staging area is of no meaning to anyone."""
+    store = unit.resources.blobs
+    try:
+        if row.phase == UploadPhase.ABORTED:
+            await store.abort(row.staging_key, row.store_id)
+        await store.delete(row.staging_key)
+    except Unavailable as error:
+        log.warning("%s is left in the staging area: %s", row.staging_key, error.detail)
+
+
+def _forgotten(row: UploadRow) -> Conflict:
+    return Conflict(
+        f"the object store does not know upload {row.id} any more",
+        "send POST /v1/uploads again with the same digest: it goes on under the same id, from the beginning",
+    )

@@ -1,0 +1,106 @@
+"""The raw ASGI face of `handle`: reads the body within its limit, writes head and body at once."""
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from serving.gateway.exchange import Head, Response
+from serving.gateway.handle import Handler
+from serving.gateway.listener import EXTENSION, Caller
+from serving.gateway.refusals import problem
+from serving.gateway.settings import GatewaySettings
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class TooLarge(Exception):
+    pass
+
+
+class CallerLeft(Exception):
+    pass
+
+
+class Application:
+    """An ASGI 3 application for `http` scopes."""
+
+    def __init__(self, handler: Handler, settings: GatewaySettings) -> None:
+        self._handle = handler
+        self._limit = settings.body_limit_bytes
+        self._json_limit = settings.json_limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        if scope["type"] != "http":
+            raise ValueError(f"only http is spoken here, not {scope['type']}")
+        extension = scope.get("extensions", {}).get(EXTENSION)
+        caller: Caller | None = extension["caller"] if extension is not None else None
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            body = await self._body(headers, receive)
+        except CallerLeft:
+            return
+        except TooLarge as error:
+            hint = "send fewer rows at once, and large tensors in the protocol's binary form"
+            refusal = problem(413, str(error), hint)
+            refusal.headers.append((b"connection", b"close"))
+            await _write(refusal, send, caller)
+            return
+        client = scope.get("client")
+        head = Head(
+            method=scope["method"],
+            path=scope["raw_path"].decode("latin-1"),
+            headers=headers,
+            started=started,
+            connection=caller.connection if caller is not None else None,
+            client=client[0] if client else "",
+        )
+        await _write(await self._handle(head, body), send, caller)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """Raises TooLarge as soon as it is known, CallerLeft."""
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._limit:
+            raise TooLarge(f"the body has {int(length)} bytes and {self._limit} are taken")
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerLeft
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            body = await self._more(bytearray(body), receive)
+        if len(body) > self._limit:
+            raise TooLarge(f"the body has more than {self._limit} bytes")
+        self._check_json(headers, len(body))
+        return body
+
+    async def _more(self, body: bytearray, receive: Receive) -> bytes:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise CallerLeft
+            body += message.get("body", b"")
+            if len(body) > self._limit:
+                raise TooLarge(f"the body has more than {self._limit} bytes")
+            if not message.get("more_body"):
+                return bytes(body)
+
+    def _check_json(self, headers: dict[bytes, bytes], size: int) -> None:
+        """A large JSON body would hold the loop for everybody while it is parsed."""
+        if size <= self._json_limit or not headers.get(b"content-type", b"").startswith(b"application/json"):
+            return
+        if b"inference-header-content-length" not in headers:
+            raise TooLarge(f"the JSON body has {size} bytes and {self._json_limit} are taken")
+
+
+async def _write(response: Response, send: Send, caller: Caller | None) -> None:
+    if caller is not None and caller.answer(response):
+        return
+    headers = [
+        (b"content-type", response.media_type),
+        (b"content-length", b"%d" % len(response.body)),
+        *response.headers,
+    ]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

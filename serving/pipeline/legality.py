@@ -1,0 +1,46 @@
+"""Can this output be an answer at all?"""
+
+import numpy as np
+
+from registry.contract.versions import Signature, TensorSpec
+from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
+from serving.runtimes.protocol import Array, Tensors
+
+# Quantised engines miss 0 and 1 by rounding.
+SCORE_SLACK = 1e-3
+
+
+def output_spec(signature: Signature, name: str, step: str) -> TensorSpec:
+    """Raises PipelineMismatch when the signature has no such output."""
+    for spec in signature.outputs:
+        if spec.name == name:
+            return spec
+    names = ", ".join(spec.name for spec in signature.outputs)
+    raise PipelineMismatch(f"{step} reads {name!r}, which is no output of the signature ({names})")
+
+
+def output_of(outputs: Tensors, spec: TensorSpec, rows: int) -> Array:
+    """The output, with `rows` rows and the signature's fixed dimensions. Raises IllegalAnswer."""
+    tensor = outputs.get(spec.name)
+    if tensor is None:
+        raise IllegalAnswer(f"output {spec.name!r} is missing")
+    fits = tensor.ndim == len(spec.shape) and all(
+        isinstance(wanted, str) or wanted == got
+        for wanted, got in zip(spec.shape[1:], tensor.shape[1:], strict=True)
+    )
+    if not fits or tensor.shape[:1] != (rows,):
+        wanted = [rows, *spec.shape[1:]]
+        raise IllegalAnswer(f"output {spec.name!r} has shape {list(tensor.shape)}, not {wanted}")
+    return tensor
+
+
+def finite_rows(tensor: Array) -> Array:
+    """bool[rows]: True where all numbers of a row are finite; texts and whole numbers always are."""
+    if tensor.dtype.kind != "f":
+        return np.ones(len(tensor), dtype=np.bool_)
+    flags: Array = np.logical_and.reduce(np.isfinite(tensor.reshape(len(tensor), -1)), axis=1)
+    return flags
+
+
+def not_finite(name: str, row: int) -> IllegalAnswer:
+    return IllegalAnswer(f"output {name!r} holds NaN or infinity", row)

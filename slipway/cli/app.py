@@ -1,0 +1,112 @@
+"""Puts the commands together, and turns every failure into a sentence and an exit code."""
+
+import sys
+
+import click
+import typer
+from pydantic import ValidationError
+
+from registry.client import ApiError, Unreachable
+from registry.client.transfer import TransferFailed
+from registry.contract.problems import ProblemType
+from slipway.children import ChildFailed
+from slipway.cli import (
+    alias,
+    audit,
+    build,
+    dataset,
+    deployment,
+    drift,
+    model,
+    node,
+    release,
+    token,
+    top,
+    version,
+)
+from slipway.cli.output import hint
+from slipway.client import WaitTimedOut
+from slipway.stack import StackError
+
+DONE, SERVER, USAGE, GATE, TIMED_OUT, CONFLICT, DENIED, DETACHED = 0, 1, 2, 3, 4, 5, 6, 130
+
+app = typer.Typer(
+    name="slipway",
+    help="Register, build, release, watch and roll back models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for name, group in {
+    "model": model.app,
+    "version": version.app,
+    "alias": alias.app,
+    "dataset": dataset.app,
+    "build": build.app,
+    "deployment": deployment.app,
+    "release": release.app,
+    "drift": drift.app,
+    "node": node.app,
+    "token": token.app,
+    "audit": audit.app,
+}.items():
+    app.add_typer(group, name=name)
+top.install(app)
+
+
+def code_of(error: ApiError) -> int:
+    """The exit code of a problem."""
+    if error.kind == ProblemType.GUARD_FAILED:
+        return GATE
+    if error.status in (401, 403, 404):
+        return DENIED
+    if error.status in (409, 412, 428):
+        return CONFLICT
+    return SERVER if error.status >= 500 else USAGE
+
+
+def _tell(error: ApiError) -> None:
+    problem = error.problem
+    hint(f"{problem.title}: {problem.detail}")
+    for reason in problem.reasons:
+        hint(f"  - {reason}")
+    for field in problem.errors:
+        hint(f"  - {field.where}: {field.what}")
+    hint(f"hint: {problem.hint}")
+    if problem.request_id:
+        hint(f"request id: {problem.request_id}")
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """The exit code of one command line. Everything that can fail says why on stderr."""
+    try:
+        result = app(arguments, standalone_mode=False)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        error.show()
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        hint("detached; what runs on the registry goes on")
+        return DETACHED
+    except ApiError as error:
+        _tell(error)
+        return code_of(error)
+    except WaitTimedOut as error:
+        hint(str(error))
+        return TIMED_OUT
+    except ValidationError as error:
+        for item in error.errors():
+            hint(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}")
+        return USAGE
+    except (click.ClickException, FileNotFoundError, IsADirectoryError, PermissionError, ValueError) as error:
+        hint(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        return USAGE
+    except (Unreachable, TransferFailed, StackError, ChildFailed) as error:
+        hint(str(error))
+        return SERVER
+    return result if isinstance(result, int) else DONE
+
+
+def main() -> None:
+    sys.exit(run())

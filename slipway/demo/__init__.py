@@ -1,0 +1,1 @@
+"""The main job on a real model and real input: register, build, release, watch, roll back."""

@@ -1,0 +1,224 @@
+"""The demo's acts, in order. Each one does a real job over the same API that people use."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from registry.client import builds, deployments, releases, versions
+from registry.contract.builds import Build, BuildCreate, Int8Options, Precision, Recipe
+from registry.contract.deployments import DeploymentCreate, MetricsGate, PlanStep, Policy
+from registry.contract.releases import Receipt, Release, ReleasePhase
+from registry.contract.versions import (
+    BatchRule,
+    DatasetRef,
+    Lineage,
+    Metric,
+    MetricsAppend,
+    Version,
+    VersionContract,
+)
+from slipway.client import Client
+from slipway.demo import contracts
+from slipway.demo.assets import Assets
+from slipway.demo.contracts import Fault, Package
+from slipway.demo.material import Material
+from slipway.demo.traffic import Load
+
+MODEL = "filetype"
+CAREFUL = "filetype-careful"
+REF = "prod/filetype"
+PLAN = (
+    PlanStep(share=500, dwell_s=6),
+    PlanStep(share=2_500, dwell_s=6),
+    PlanStep(share=5_000, dwell_s=6),
+    PlanStep(share=10_000, dwell_s=0),
+)
+STATIC = f"@{Precision.INT8_STATIC}"
+Say = Callable[[str], None]
+
+
+class DemoFailed(Exception):
+    """Something went otherwise than the demo promises; the message says what."""
+
+
+@dataclass(frozen=True)
+class Caught:
+    """How a release went back by itself."""
+
+    release: Release
+    requests: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The stage of all acts."""
+
+    client: Client
+    assets: Assets
+    material: Material
+    folder: Path
+    say: Say
+
+    def register(
+        self, package: Package, *, model: str = MODEL, golden: bool, parent: int | None = None
+    ) -> Version:
+        """Files, contract and lineage; then the metric that the training side measured."""
+        files = {"model.onnx": package.model}
+        if golden:
+            files["golden.jsonl"] = self.material.golden
+        version = self.client.register(
+            model,
+            files,
+            package.contract,
+            lineage=Lineage(
+                repository="https://github.com/google/magika",
+                training_run="standard_v3_3",
+                parent_version=parent,
+            ),
+        )
+        if version.stage != "ready":
+            raise DemoFailed(f"{model}@{version.number} is {version.stage}: {version.stage_reason}")
+        metric = Metric(
+            dataset=self.material.validation,
+            name="top1",
+            value=self.material.top1,
+            n=self.material.rows,
+        )
+        self.client.call(versions.append_metrics(model, version.number, MetricsAppend(metrics=(metric,))))
+        proof = "with golden pairs" if version.proven else "without golden pairs: unproven"
+        self.say(f"registered {model}@{version.number} ({proof})")
+        return version
+
+    def build(
+        self, version: Version, precisions: tuple[Precision, ...], validation: DatasetRef | None = None
+    ) -> Build:
+        """Waits for its end. Engines that were refused are part of the story, a failed build is not."""
+        recipe = Recipe(
+            precisions=precisions,
+            calibration=self.material.calibration,
+            validation=validation or self.material.validation,
+            int8=Int8Options(operators=("Conv",)),
+        )
+        name = f"{version.model}@{version.number}"
+        started = time.monotonic()
+        made = self.client.call(builds.create(BuildCreate(version=name, recipe=recipe)))
+        done = self.client.wait_build(made.id, 900)
+        cached = sum(step.phase == "cached" for step in done.steps)
+        self.say(
+            f"built {name} in {time.monotonic() - started:.1f} s "
+            f"({len(done.steps)} steps, {cached} from the cache)"
+        )
+        if done.phase != "completed":
+            raise DemoFailed(f"the build of {name} {done.phase}: {done.reason}")
+        return done
+
+    def deploy(self) -> None:
+        """The deployment with the demo's own plan: steps by command, freeze and rollback by evidence."""
+        policy = Policy(
+            plan=PLAN,
+            auto_advance=False,
+            allow_unproven=True,
+            metrics_gate=MetricsGate(dataset=self.material.validation, metric="top1"),
+        )
+        body = DeploymentCreate(environment="prod", name="filetype", model=MODEL, policy=policy)
+        self.client.call(deployments.create(body))
+
+    def promote(self, version: str) -> Release:
+        release = self.client.promote(version, REF)
+        self.say(f"release {release.number}: {version} to {REF}, nodes load it")
+        return self.client.wait_release(
+            REF, release.number, lambda found: found.phase is not ReleasePhase.PREPARING, 120
+        )
+
+    def complete(self, release: Release, load: Load | None) -> Release:
+        """Goes through the plan by command, showing what clients really got at each step."""
+        while release.phase is ReleasePhase.RUNNING:
+            self._dwell(release, load)
+            release = self.client.advance(REF, release.number, "the demo's plan")
+            self.say(f"advanced by command to {release.share / 100:g} %")
+        done = self.client.wait_release(
+            REF, release.number, lambda found: found.phase is ReleasePhase.COMPLETED, 120
+        )
+        if done.phase is not ReleasePhase.COMPLETED:
+            raise DemoFailed(f"release {done.number} ended {done.phase}: {done.reason}")
+        self.say(f"release {done.number} completed: {done.arm.version}@{done.arm.precision} is stable")
+        return done
+
+    def widen(self, release: Release, share: int, load: Load) -> Release:
+        """By command up to a share, and stay there."""
+        while release.share < share:
+            self._dwell(release, load)
+            release = self.client.advance(REF, release.number, "the demo's plan")
+            self.say(f"advanced by command to {release.share / 100:g} %")
+        return release
+
+    def _dwell(self, release: Release, load: Load | None) -> None:
+        if load is None:
+            return
+        began = time.time()
+        time.sleep(release.plan[release.step].dwell_s)
+        counts = load.journal().since(began)
+        total = sum(counts.values()) or 1
+        name = f"{release.arm.version}@{release.arm.precision}"
+        canary = counts.get(release.arm.version.partition("@")[2], 0) + counts.get(name, 0)
+        self.say(
+            f"  share of {name}: requested {release.share / 100:g} %, observed {100 * canary / total:.1f} %"
+        )
+        now = self.client.call(releases.get(REF, release.number))
+        if now.phase is not ReleasePhase.RUNNING:
+            reason = now.verdict.sentence if now.verdict else now.reason
+            raise DemoFailed(f"release {now.number} of a sound version is {now.phase}: {reason}")
+
+    def wait_caught(self, release: Release, limit_s: float) -> Caught:
+        """Watches until the statistics take the release back."""
+        ended = self.client.wait_release(
+            REF, release.number, lambda found: found.phase is ReleasePhase.ROLLED_BACK, limit_s
+        )
+        first = next(change for change in ended.history if change.cause == "prepared")
+        back = next((change for change in ended.history if change.cause == "roll_back"), None)
+        if back is None or back.by_command or ended.verdict is None:
+            raise DemoFailed(f"release {ended.number} was not rolled back by itself: it is {ended.phase}")
+        seconds = (back.at - first.at).total_seconds()
+        self.say(f"rolled back by itself after {ended.verdict.canary_requests} requests, {seconds:.0f} s")
+        self.say(f"  {ended.verdict.sentence}")
+        return Caught(ended, ended.verdict.canary_requests, seconds)
+
+    def refused_with_golden(self, package: Package) -> str | None:
+        """The same files as version 1 of a second model, with golden pairs: what care would have told."""
+        version = self.register(
+            replace(package, contract=_with_golden(package.contract)), model=CAREFUL, golden=True
+        )
+        build = self.build(version, (Precision.FP32,))
+        reasons = [reason for engine in build.engines for reason in engine.reasons]
+        if not reasons:
+            return None
+        self.say(f"the same files with golden pairs are refused: {reasons[0]}")
+        return reasons[0]
+
+    def rollback_by_hand(self) -> Receipt:
+        self.say(f"slipway rollback {REF}")
+        receipt = self.client.rollback(REF, reason="the demo's own hand", wait=60)
+        if not receipt.all_drained:
+            raise DemoFailed(f"not every node confirmed the rollback: {receipt.final or 'still waiting'}")
+        for node in receipt.nodes:
+            self.say(f"  {node.name}: switched +{node.switched_ms:.0f} ms, drained +{node.drained_ms:.0f} ms")
+        self.say(f"  {receipt.final}")
+        return receipt
+
+    def unpin(self) -> None:
+        self.client.call(deployments.unpin(REF))
+        self.say("pin lifted by command")
+
+    def right(self, *, golden: bool, max_rows: int = 16) -> Package:
+        """The model with its right contract; another limit of rows makes another contract of it."""
+        made = contracts.contract(self.assets, golden=golden)
+        return Package(self.assets.model, made.model_copy(update={"batch": BatchRule(max_rows=max_rows)}))
+
+    def faulty(self, fault: Fault) -> Package:
+        return contracts.faulty(fault, self.assets, self.folder / "faulty")
+
+
+def _with_golden(contract: VersionContract) -> VersionContract:
+    return contract.model_copy(update={"golden": "golden.jsonl"})

@@ -1,0 +1,1 @@
+"""SVG drawn in Python: one form per file."""

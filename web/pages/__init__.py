@@ -1,0 +1,1 @@
+"""One page per file: fetch → view model → template."""

@@ -1,0 +1,1 @@
+"""View models: what a page says, as pure functions of what the registry answered."""
