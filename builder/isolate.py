@@ -106,7 +106,7 @@ def _watch(
     child: subprocess.Popen[bytes], echo: _Echo, limits: Limits, began: float, stop: threading.Event
 ) -> Outcome:
     peak = 0
-    inherited = psutil.Process().memory_info().rss
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     pause = SHORTEST_POLL_S
     while True:
         over, peak = _over_limit(child, limits, began, peak, stop)
