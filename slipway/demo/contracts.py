@@ -105,10 +105,10 @@ def _prepend(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
 
 
 def _noise(graph: onnx.GraphProto) -> None:
-    """Every eleventh position is another one's byte: a fixed share of the input is altered."""
+    """Every fifth position is another one's byte: a fixed share of the input is altered."""
     _rename_input(graph, "noisy")
     order = np.arange(WIDTH)
-    order[::11] = order[::11][::-1]
+    order[::5] = order[::5][::-1]
     index = _constant(graph, "noise_order", order.astype(np.int64))
     _prepend(graph, [helper.make_node("Gather", ["bytes", index], ["noisy"], axis=1)])
 
