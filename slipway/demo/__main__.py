@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from registry.client import ApiError, deployments, releases
-from registry.contract.builds import Precision
+from registry.contract.builds import Build, Precision
 from registry.contract.releases import Receipt, Release
 from slipway.children import ChildFailed
 from slipway.client import WaitTimedOut
@@ -67,6 +67,7 @@ class Play:
         self.engines: list[report.BuildLine] = []
         self.releases: list[report.ReleaseLine] = []
         self.careful: str | None = None
+        self.queued: dict[str, Build] = {}
         say(
             f"{len(samples.traffic)} files as traffic; "
             f"top1 on {self.made.rows} others is {self.made.top1:.4f}"
@@ -76,26 +77,38 @@ class Play:
         """Version 1: three engines, one of them refused; FP32 goes into service."""
         demo = self.demo
         first = demo.register(demo.right(golden=True), golden=True)
-        built = demo.build(first, (Precision.FP32, Precision.INT8_STATIC, Precision.INT8_DYNAMIC))
-        self.engines += report.build_lines(built)
+        every = (Precision.FP32, Precision.INT8_STATIC, Precision.INT8_DYNAMIC)
+        self.engines += report.build_lines(demo.built(demo.submit(first, every)))
         demo.deploy()
         self.releases.append(report.release_line(demo.complete(demo.promote(f"{MODEL}@1"), None)))
 
     def second(self, load: Load) -> None:
-        """Version 2, the same bytes: from FP32 to INT8 step by step."""
+        """Version 2, the same bytes: from FP32 to INT8 step by step. The next ones are built meanwhile."""
         demo = self.demo
         second = demo.register(demo.right(golden=True), golden=True, parent=1)
-        demo.build(second, RELEASED)
-        self.releases.append(report.release_line(demo.complete(demo.promote(f"{MODEL}@2{STATIC}"), load)))
+        demo.built(demo.submit(second, RELEASED))
+        release = demo.promote(f"{MODEL}@2{STATIC}")
+        self.register_rest()
+        self.releases.append(report.release_line(demo.complete(release, load)))
 
-    def third(self, load: Load) -> bool:
-        """Version 3, with the fault: caught by itself. The answer: the replayed verdict is the same."""
+    def register_rest(self) -> None:
+        """Version 3 with its fault, the same with care, and version 4; their builds wait in the queue."""
         demo, fault = self.demo, self.on.fault
         wrong = demo.faulty(fault)
         third = demo.register(wrong, golden=False, parent=2)
         validation = self.made.text_validation if fault is Fault.ERRORS else None
-        self.engines += report.build_lines(demo.build(third, RELEASED, validation))
-        self.careful = demo.refused_with_golden(wrong)
+        fourth = demo.register(demo.right(golden=True, max_rows=8), golden=True, parent=2)
+        self.queued = {
+            "third": demo.submit(third, RELEASED, validation),
+            "careful": demo.careful(wrong),
+            "fourth": demo.submit(fourth, RELEASED),
+        }
+
+    def third(self, load: Load) -> bool:
+        """Version 3, with the fault: caught by itself. The answer: the replayed verdict is the same."""
+        demo, fault = self.demo, self.on.fault
+        self.engines += report.build_lines(demo.built(self.queued["third"]))
+        self.careful = demo.refusal(self.queued["careful"])
         release = demo.promote(f"{MODEL}@3{STATIC}")
         if fault is Fault.NONE:
             self.releases.append(report.release_line(demo.complete(release, load)))
@@ -111,8 +124,7 @@ class Play:
     def fourth(self, load: Load) -> tuple[Release, Receipt]:
         """Version 4, to 25 %; then back by hand, under load."""
         demo = self.demo
-        fourth = demo.register(demo.right(golden=True, max_rows=8), golden=True, parent=2)
-        demo.build(fourth, RELEASED)
+        demo.built(self.queued["fourth"])
         widened = demo.widen(demo.promote(f"{MODEL}@4{STATIC}"), 2_500, load)
         time.sleep(3)
         receipt = demo.rollback_by_hand()

@@ -12,7 +12,7 @@ from pathlib import Path
 from registry.client import releases
 from registry.contract.releases import Hold, ReleasePhase
 from slipway.demo import traffic
-from slipway.demo.__main__ import CAUGHT_WITHIN_S, QUIET_S, RATE, RELEASED, Play, say
+from slipway.demo.__main__ import CAUGHT_WITHIN_S, QUIET_S, RATE, Play, say
 from slipway.demo.contracts import Fault
 from slipway.demo.service import service
 from slipway.demo.story import MODEL, REF, STATIC, DemoFailed
@@ -64,11 +64,8 @@ def main() -> None:
                 time.sleep(QUIET_S)
                 if seed == 1:
                     acts.second(load)
-                    wrong = acts.demo.faulty(on.fault)
-                    third = acts.demo.register(wrong, golden=False, parent=2)
-                    acts.demo.build(
-                        third, RELEASED, acts.made.text_validation if on.fault is Fault.ERRORS else None
-                    )
+                    for build in acts.queued.values():
+                        acts.demo.built(build)
                 try:
                     line = one(acts, load, seed)
                 except DemoFailed as error:

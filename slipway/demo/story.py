@@ -16,7 +16,6 @@ from registry.contract.versions import (
     Metric,
     MetricsAppend,
     Version,
-    VersionContract,
 )
 from slipway.client import Client
 from slipway.demo import contracts
@@ -91,10 +90,10 @@ class Demo:
         self.say(f"registered {model}@{version.number} ({proof})")
         return version
 
-    def build(
+    def submit(
         self, version: Version, precisions: tuple[Precision, ...], validation: DatasetRef | None = None
     ) -> Build:
-        """Waits for its end. Engines that were refused are part of the story, a failed build is not."""
+        """Puts a build into the queue."""
         recipe = Recipe(
             precisions=precisions,
             calibration=self.material.calibration,
@@ -102,16 +101,16 @@ class Demo:
             int8=Int8Options(operators=("Conv",)),
         )
         name = f"{version.model}@{version.number}"
-        started = time.monotonic()
-        made = self.client.call(builds.create(BuildCreate(version=name, recipe=recipe)))
-        done = self.client.wait_build(made.id, 900)
+        return self.client.call(builds.create(BuildCreate(version=name, recipe=recipe)))
+
+    def built(self, submitted: Build) -> Build:
+        """Waits for its end. Engines that were refused are part of the story, a failed build is not."""
+        done = self.client.wait_build(submitted.id, 900)
         cached = sum(step.phase == "cached" for step in done.steps)
-        self.say(
-            f"built {name} in {time.monotonic() - started:.1f} s "
-            f"({len(done.steps)} steps, {cached} from the cache)"
-        )
+        took = (done.since - done.created_at).total_seconds()
+        self.say(f"built {done.version} in {took:.1f} s ({len(done.steps)} steps, {cached} from the cache)")
         if done.phase != "completed":
-            raise DemoFailed(f"the build of {name} {done.phase}: {done.reason}")
+            raise DemoFailed(f"the build of {done.version} {done.phase}: {done.reason}")
         return done
 
     def deploy(self) -> None:
@@ -185,17 +184,18 @@ class Demo:
         self.say(f"  {ended.verdict.sentence}")
         return Caught(ended, ended.verdict.canary_requests, seconds)
 
-    def refused_with_golden(self, package: Package) -> str | None:
+    def careful(self, package: Package) -> Build:
         """The same files as version 1 of a second model, with golden pairs: what care would have told."""
-        version = self.register(
-            replace(package, contract=_with_golden(package.contract)), model=CAREFUL, golden=True
-        )
-        build = self.build(version, (Precision.FP32,))
-        reasons = [reason for engine in build.engines for reason in engine.reasons]
-        if not reasons:
-            return None
-        self.say(f"the same files with golden pairs are refused: {reasons[0]}")
-        return reasons[0]
+        contract = package.contract.model_copy(update={"golden": "golden.jsonl"})
+        version = self.register(replace(package, contract=contract), model=CAREFUL, golden=True)
+        return self.submit(version, (Precision.FP32,))
+
+    def refusal(self, build: Build) -> str | None:
+        """Why the careful one was refused; None: it was not."""
+        reasons = [reason for engine in self.built(build).engines for reason in engine.reasons]
+        if reasons:
+            self.say(f"the same files with golden pairs are refused: {reasons[0]}")
+        return reasons[0] if reasons else None
 
     def rollback_by_hand(self) -> Receipt:
         self.say(f"slipway rollback {REF}")
@@ -218,7 +218,3 @@ class Demo:
 
     def faulty(self, fault: Fault) -> Package:
         return contracts.faulty(fault, self.assets, self.folder / "faulty")
-
-
-def _with_golden(contract: VersionContract) -> VersionContract:
-    return contract.model_copy(update={"golden": "golden.jsonl"})
