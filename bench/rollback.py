@@ -62,7 +62,7 @@ def _released(client: Client, version: str) -> None:
 
 
 def _figures(values: list[float]) -> dict[str, float]:
-    cuts = statistics.quantiles(values, n=100)
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
     return {"p50": statistics.median(values), "p99": cuts[98], "max": max(values)}
 
 
