@@ -11,7 +11,7 @@ from registry import background, health, problems
 from registry.access import endpoints as access
 from registry.audit import endpoints as audit
 from registry.blobs.store import BlobStore
-from registry.broker import Broker
+from registry.broker import TIMEOUT_S, Broker
 from registry.builds import endpoints as builds
 from registry.controller import Controller
 from registry.database import Database
@@ -81,6 +81,7 @@ def build(settings: Settings) -> ASGIApp:
             ):
                 yield
         finally:
+            await resources.errands.close(TIMEOUT_S)
             resources.broker.close()
             resources.blobs.close()
             await resources.database.close()

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from celery import Celery
 from kombu.exceptions import OperationalError
@@ -13,12 +15,16 @@ log = logging.getLogger(__name__)
 VERIFY = "slipway.verify"
 BUILD = "slipway.build"
 TIMEOUT_S = 2
+# After a failure nothing is sent for this long: threads that wait for a dead broker help nobody.
+PAUSE_S = 2
 
 
 class Broker:
     """A lost message costs time, never work: the sweep sends another one."""
 
     def __init__(self, settings: Settings) -> None:
+        self._threads = ThreadPoolExecutor(2, "broker")
+        self._quiet_until = 0.0
         self._celery = Celery("registry", broker=settings.redis_url.get_secret_value())
         self._celery.conf.update(
             task_ignore_result=True,
@@ -33,17 +39,21 @@ class Broker:
 
     async def wake(self, name: str, task_id: str, queue: str, priority: int = 0) -> bool:
         """False when the message could not be handed over; that is logged, never raised."""
+        if time.monotonic() < self._quiet_until:
+            return False
+
+        def work() -> None:
+            self._celery.send_task(name, args=[task_id], queue=queue, priority=priority)
+
         try:
             await asyncio.wait_for(
-                asyncio.to_thread(
-                    self._celery.send_task, name, args=[task_id], queue=queue, priority=priority
-                ),
-                TIMEOUT_S * 2,
+                asyncio.get_running_loop().run_in_executor(self._threads, work), TIMEOUT_S * 2
             )
         except (OperationalError, OSError, TimeoutError) as error:
             log.warning(
                 "wake-up of %s for %s not sent: %s; the sweep will send it again", name, task_id, error
             )
+            self._quiet_until = time.monotonic() + PAUSE_S
             return False
         return True
 
@@ -61,4 +71,5 @@ class Broker:
         return await asyncio.to_thread(work)
 
     def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._celery.close()

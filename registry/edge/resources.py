@@ -1,7 +1,8 @@
 """What every request of one process shares."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from registry.background import Errands
 from registry.blobs.store import BlobStore
 from registry.broker import Broker
 from registry.database import Database
@@ -16,3 +17,4 @@ class Resources:
     blobs: BlobStore
     broker: Broker
     listener: Listener
+    errands: Errands = field(default_factory=Errands)

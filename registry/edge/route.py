@@ -35,7 +35,8 @@ class EdgeRoute(APIRoute):
 
 @asynccontextmanager
 async def transaction(request: Request, public: bool = False) -> AsyncIterator[Unit]:
-    """One unit of work: authenticated, committed at the end of the block, then its `after_commit`.
+    """One unit of work: authenticated, committed at the end of the block. No answer waits for its
+    `after_commit`.
 
     Endpoints get theirs from EdgeRoute; only those whose work is too long for one transaction open
     several themselves.
@@ -53,8 +54,7 @@ async def transaction(request: Request, public: bool = False) -> AsyncIterator[U
             if not public:
                 unit.caller = await authenticate(session, request.headers.get("authorization"))
             yield unit
-    for action in unit.after_commit:
-        await action()
+    resources.errands.send(unit.after_commit)
 
 
 async def _answer(request: Request, unit: Unit, handle: Handler) -> Response:

@@ -18,7 +18,7 @@ from registry.tables.journal import AuditRow, snapshot
 
 @dataclass
 class Unit:
-    """`after_commit` holds what is best effort: wake-ups for workers. It runs once the answer is safe."""
+    """`after_commit` holds what is best effort: wake-ups for workers. It is sent off after the commit."""
 
     session: AsyncSession
     resources: Resources

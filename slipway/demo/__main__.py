@@ -100,7 +100,7 @@ class Play:
         fourth = demo.register(demo.right(golden=True, max_rows=8), golden=True, parent=2)
         self.queued = {
             "third": demo.submit(third, RELEASED, validation),
-            "careful": demo.careful(wrong),
+            "careful": demo.careful(wrong, validation),
             "fourth": demo.submit(fourth, RELEASED),
         }
 

@@ -105,12 +105,16 @@ class Demo:
 
     def built(self, submitted: Build) -> Build:
         """Waits for its end. Engines that were refused are part of the story, a failed build is not."""
+        done = self._ended(submitted)
+        if done.phase != "completed":
+            raise DemoFailed(f"the build of {done.version} {done.phase}: {done.reason}")
+        return done
+
+    def _ended(self, submitted: Build) -> Build:
         done = self.client.wait_build(submitted.id, 900)
         cached = sum(step.phase == "cached" for step in done.steps)
         took = (done.since - done.created_at).total_seconds()
         self.say(f"built {done.version} in {took:.1f} s ({len(done.steps)} steps, {cached} from the cache)")
-        if done.phase != "completed":
-            raise DemoFailed(f"the build of {done.version} {done.phase}: {done.reason}")
         return done
 
     def deploy(self) -> None:
@@ -184,15 +188,18 @@ class Demo:
         self.say(f"  {ended.verdict.sentence}")
         return Caught(ended, ended.verdict.canary_requests, seconds)
 
-    def careful(self, package: Package) -> Build:
+    def careful(self, package: Package, validation: DatasetRef | None) -> Build:
         """The same files as version 1 of a second model, with golden pairs: what care would have told."""
         contract = package.contract.model_copy(update={"golden": "golden.jsonl"})
         version = self.register(replace(package, contract=contract), model=CAREFUL, golden=True)
-        return self.submit(version, (Precision.FP32,))
+        return self.submit(version, (Precision.FP32,), validation)
 
     def refusal(self, build: Build) -> str | None:
         """Why the careful one was refused; None: it was not."""
-        reasons = [reason for engine in self.built(build).engines for reason in engine.reasons]
+        done = self._ended(build)
+        reasons = [reason for engine in done.engines for reason in engine.reasons]
+        if done.phase != "completed":
+            reasons.append(done.reason)
         if reasons:
             self.say(f"the same files with golden pairs are refused: {reasons[0]}")
         return reasons[0] if reasons else None
