@@ -96,11 +96,11 @@ class Play:
         demo, fault = self.demo, self.on.fault
         wrong = demo.faulty(fault)
         third = demo.register(wrong, golden=False, parent=2)
-        validation = self.made.text_validation if fault is Fault.ERRORS else None
+        judges = self.made.text if fault is Fault.ERRORS else self.made.all
         fourth = demo.register(demo.right(golden=True, max_rows=8), golden=True, parent=2)
         self.queued = {
-            "third": demo.submit(third, RELEASED, validation),
-            "careful": demo.careful(wrong, validation),
+            "third": demo.submit(third, RELEASED, judges),
+            "careful": demo.careful(wrong, judges),
             "fourth": demo.submit(fourth, RELEASED),
         }
 

@@ -12,17 +12,24 @@ from slipway.demo.assets import Assets
 from slipway.demo.data import Recorded
 from slipway.demo.files import Sample, Samples
 
-# The fault "errors" fails on inputs that begin with a byte above this: careless people validate on text only.
+# The fault "errors" fails on inputs that begin with a byte above this: careless people try text only.
 LAST_TEXT_BYTE = 125
 
 
 @dataclass(frozen=True)
-class Material:
-    """`top1`: accuracy on the validation set as the training side's own code measured it."""
+class Judges:
+    """The data sets that a build is made and judged with."""
 
     calibration: DatasetRef
     validation: DatasetRef
-    text_validation: DatasetRef
+
+
+@dataclass(frozen=True)
+class Material:
+    """`top1`: accuracy on all of the validation set as the training side's own code measured it."""
+
+    all: Judges
+    text: Judges
     golden: Path
     inputs: Path
     top1: float
@@ -39,10 +46,17 @@ def make(client: Client, assets: Assets, samples: Samples, folder: Path) -> Mate
     named = [assets.labels[int(at)] for at in recorded.scores.argmax(axis=1)]
     right = sum(label == truth[key] for key, label in zip(recorded.keys, named, strict=True))
     text = _text_only(recorded)
+    named_text = set(_text_only(_record(assets, samples.calibration, folder, "calibration")).keys)
+    text_samples = tuple(sample for sample in samples.calibration if sample.key in named_text)
     return Material(
-        calibration=_calibration(client, samples.calibration, folder),
-        validation=_tensors(client, samples.validation, recorded, folder, "validation"),
-        text_validation=_tensors(client, samples.validation, text, folder, "text-validation"),
+        all=Judges(
+            calibration=_calibration(client, samples.calibration, folder, "calibration"),
+            validation=_tensors(client, samples.validation, recorded, folder, "validation"),
+        ),
+        text=Judges(
+            calibration=_calibration(client, text_samples, folder, "text-calibration"),
+            validation=_tensors(client, samples.validation, text, folder, "text-validation"),
+        ),
         golden=data.write_golden(samples.golden, golden, assets.labels, folder / "golden.jsonl"),
         inputs=data.write_inputs(samples.traffic, folder / "traffic"),
         top1=right / len(recorded.keys),
@@ -60,11 +74,11 @@ def _text_only(recorded: Recorded) -> Recorded:
     return Recorded(tuple(recorded.keys[at] for at in keep), recorded.inputs[keep], None)
 
 
-def _calibration(client: Client, samples: tuple[Sample, ...], folder: Path) -> DatasetRef:
-    shard = data.write_raw_shard(samples, folder / "calibration.tar")
-    index = data.write_index(samples, "calibration", folder / "calibration.jsonl")
+def _calibration(client: Client, samples: tuple[Sample, ...], folder: Path, name: str) -> DatasetRef:
+    shard = data.write_raw_shard(samples, folder / f"{name}.tar")
+    index = data.write_index(samples, "calibration", folder / f"{name}.jsonl")
     made = client.dataset(
-        "filetype-calibration",
+        f"filetype-{name}",
         "calibration",
         "raw",
         {shard.name: shard},

@@ -11,7 +11,6 @@ from registry.contract.deployments import DeploymentCreate, MetricsGate, PlanSte
 from registry.contract.releases import Receipt, Release, ReleasePhase
 from registry.contract.versions import (
     BatchRule,
-    DatasetRef,
     Lineage,
     Metric,
     MetricsAppend,
@@ -21,7 +20,7 @@ from slipway.client import Client
 from slipway.demo import contracts
 from slipway.demo.assets import Assets
 from slipway.demo.contracts import Fault, Package
-from slipway.demo.material import Material
+from slipway.demo.material import Judges, Material
 from slipway.demo.traffic import Load
 
 MODEL = "filetype"
@@ -80,7 +79,7 @@ class Demo:
         if version.stage != "ready":
             raise DemoFailed(f"{model}@{version.number} is {version.stage}: {version.stage_reason}")
         metric = Metric(
-            dataset=self.material.validation,
+            dataset=self.material.all.validation,
             name="top1",
             value=self.material.top1,
             n=self.material.rows,
@@ -91,13 +90,14 @@ class Demo:
         return version
 
     def submit(
-        self, version: Version, precisions: tuple[Precision, ...], validation: DatasetRef | None = None
+        self, version: Version, precisions: tuple[Precision, ...], judges: Judges | None = None
     ) -> Build:
-        """Puts a build into the queue."""
+        """Puts a build into the queue; without `judges` it is held against all of the data."""
+        judges = judges or self.material.all
         recipe = Recipe(
             precisions=precisions,
-            calibration=self.material.calibration,
-            validation=validation or self.material.validation,
+            calibration=judges.calibration,
+            validation=judges.validation,
             int8=Int8Options(operators=("Conv",)),
         )
         name = f"{version.model}@{version.number}"
@@ -123,7 +123,7 @@ class Demo:
             plan=PLAN,
             auto_advance=False,
             allow_unproven=True,
-            metrics_gate=MetricsGate(dataset=self.material.validation, metric="top1"),
+            metrics_gate=MetricsGate(dataset=self.material.all.validation, metric="top1"),
         )
         body = DeploymentCreate(environment="prod", name="filetype", model=MODEL, policy=policy)
         self.client.call(deployments.create(body))
@@ -188,11 +188,11 @@ class Demo:
         self.say(f"  {ended.verdict.sentence}")
         return Caught(ended, ended.verdict.canary_requests, seconds)
 
-    def careful(self, package: Package, validation: DatasetRef | None) -> Build:
+    def careful(self, package: Package, judges: Judges) -> Build:
         """The same files as version 1 of a second model, with golden pairs: what care would have told."""
         contract = package.contract.model_copy(update={"golden": "golden.jsonl"})
         version = self.register(replace(package, contract=contract), model=CAREFUL, golden=True)
-        return self.submit(version, (Precision.FP32,), validation)
+        return self.submit(version, (Precision.FP32,), judges)
 
     def refusal(self, build: Build) -> str | None:
         """Why the careful one was refused; None: it was not."""
