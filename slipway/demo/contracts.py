@@ -105,10 +105,10 @@ def _prepend(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
 
 
 def _noise(graph: onnx.GraphProto) -> None:
-    """Every fifth position is another one's byte: a fixed share of the input is altered."""
+    """Every fourth position is another one's byte: a fixed share of the input is altered."""
     _rename_input(graph, "noisy")
     order = np.arange(WIDTH)
-    order[::5] = order[::5][::-1]
+    order[::4] = order[::4][::-1]
     index = _constant(graph, "noise_order", order.astype(np.int64))
     _prepend(graph, [helper.make_node("Gather", ["bytes", index], ["noisy"], axis=1)])
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from registry.contract.builds import Tolerances
 from registry.contract.versions import DatasetRef
 from slipway.client import Client
 from slipway.demo import data
@@ -18,10 +19,11 @@ LAST_TEXT_BYTE = 125
 
 @dataclass(frozen=True)
 class Judges:
-    """The data sets that a build is made and judged with."""
+    """What a build is made and judged with. `max_loss`: of its validation gate."""
 
     calibration: DatasetRef
     validation: DatasetRef
+    max_loss: float = Tolerances().max_loss
 
 
 @dataclass(frozen=True)

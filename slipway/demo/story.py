@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from registry.client import builds, deployments, releases, versions
-from registry.contract.builds import Build, BuildCreate, Int8Options, Precision, Recipe
+from registry.contract.builds import Build, BuildCreate, Int8Options, Precision, Recipe, Tolerances
 from registry.contract.deployments import DeploymentCreate, MetricsGate, PlanStep, Policy
 from registry.contract.releases import Receipt, Release, ReleasePhase
 from registry.contract.versions import (
@@ -99,6 +99,7 @@ class Demo:
             calibration=judges.calibration,
             validation=judges.validation,
             int8=Int8Options(operators=("Conv",)),
+            tolerances=Tolerances(max_loss=judges.max_loss),
         )
         name = f"{version.model}@{version.number}"
         return self.client.call(builds.create(BuildCreate(version=name, recipe=recipe)))
