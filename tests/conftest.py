@@ -53,27 +53,27 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def _admin(stack: Stack) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(_url(stack.addresses, "postgres"), autocommit=True) as connection:
+    with psycopg.connect(address(stack.addresses, "postgres"), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture(scope="session")
 def _template(stack: Stack, _admin: psycopg.Connection) -> str:
     _admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(_TEMPLATE)))
-    migrate.upgrade(_url(stack.addresses, _TEMPLATE))
+    migrate.upgrade(address(stack.addresses, _TEMPLATE))
     return _TEMPLATE
 
 
 @pytest.fixture
 def empty_database_url(stack: Stack, _admin: psycopg.Connection) -> Iterator[str]:
     """The address of a database of this test's own without any table."""
-    yield from _fresh_database(stack.addresses, _admin, "template1")
+    yield from fresh_database(stack.addresses, _admin, "template1")
 
 
 @pytest.fixture
 def database_url(stack: Stack, _admin: psycopg.Connection, _template: str) -> Iterator[str]:
     """The address (`postgresql://…`) of a migrated database of this test's own."""
-    yield from _fresh_database(stack.addresses, _admin, _template)
+    yield from fresh_database(stack.addresses, _admin, _template)
 
 
 @pytest.fixture
@@ -117,16 +117,18 @@ def addresses(stack: Stack, database_url: str, redis_url: str, bucket: str) -> S
     return replace(stack.addresses, database_url=database_url, redis_url=redis_url, bucket=bucket)
 
 
-def _url(addresses: StackAddresses, database: str) -> str:
+def address(addresses: StackAddresses, database: str) -> str:
+    """Of another database on the stack's server."""
     return f"{addresses.database_url.rpartition('/')[0]}/{database}"
 
 
-def _fresh_database(addresses: StackAddresses, admin: psycopg.Connection, template: str) -> Iterator[str]:
+def fresh_database(addresses: StackAddresses, admin: psycopg.Connection, template: str) -> Iterator[str]:
+    """A copy of a template, dropped afterwards; gives its address."""
     name = f"test_{uuid4().hex[:16]}"
     admin.execute(
         sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy").format(
             sql.Identifier(name), sql.Identifier(template)
         )
     )
-    yield _url(addresses, name)
+    yield address(addresses, name)
     admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

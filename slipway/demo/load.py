@@ -86,14 +86,15 @@ class Load:
         await asyncio.gather(*under_way)
 
     async def _refresh(self) -> None:
-        """Keeps to the last list while the registry does not answer."""
+        """Keeps to the last list while the registry does not answer, or says that there is no node."""
         headers = {"authorization": f"Bearer {self._token}"}
         while True:
             try:
                 answer = await self._http.get(self._nodes_url, headers=headers)
                 if answer.is_success:
-                    self._nodes = [target for entry in answer.json() for target in entry["targets"]]
-                    if self._nodes:
+                    found = [target for entry in answer.json() for target in entry["targets"]]
+                    if found:
+                        self._nodes = found
                         self._listed.set()
             except httpx.TransportError:
                 pass

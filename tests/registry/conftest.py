@@ -41,6 +41,11 @@ class Registry:
 
 @pytest.fixture
 def settings(addresses: StackAddresses) -> Settings:
+    return settings_for(addresses)
+
+
+def settings_for(addresses: StackAddresses) -> Settings:
+    """Of a registry that looks and sweeps often, so that no test waits for it."""
     return Settings(
         database_url=addresses.database_url,
         redis_url=addresses.redis_url,

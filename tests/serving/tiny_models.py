@@ -66,6 +66,18 @@ def byte_window_classifier(path: Path, tokens: int = 16, classes: int = 4) -> Pa
     )
 
 
+def row_sum(path: Path) -> Path:
+    """`x` FP32[batch, 4] → `y` FP32[rows, 4]: one row, the sum of all that came in. A batch spoils it."""
+    axis = numpy_helper.from_array(np.array([0], dtype=np.int64), "axis")
+    return _save(
+        path,
+        [helper.make_node("ReduceSum", ["x", "axis"], ["y"], keepdims=1)],
+        [_value("x", TensorProto.FLOAT, ["batch", 4])],
+        [_value("y", TensorProto.FLOAT, ["rows", 4])],
+        [axis],
+    )
+
+
 def slow(path: Path, work: int = 200) -> Path:
     """`x` FP32[batch, 4] → `y` = x, after `work` passes of needless work (roughly 1 ms each)."""
     body = helper.make_graph(

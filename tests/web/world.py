@@ -24,7 +24,7 @@ from registry.contract.tokens import Role, TokenCreate
 from registry.settings import Settings
 from slipway.server import compose
 from slipway.stack import Stack
-from tests.conftest import _fresh_database
+from tests.conftest import fresh_database
 from tests.registry import support
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.nodes.agents import Agent, enrol
@@ -275,6 +275,6 @@ def settings_of(stack: Stack, database_url: str) -> Settings:
 
 @pytest.fixture(scope="module")
 def world(stack: Stack, _admin: psycopg.Connection, _template: str) -> Iterator[World]:
-    for url in _fresh_database(stack.addresses, _admin, _template):
+    for url in fresh_database(stack.addresses, _admin, _template):
         with running(settings_of(stack, url)) as made:
             yield made

@@ -14,11 +14,15 @@ PLAN = (PlanStep(share=500, dwell_s=0), PlanStep(share=5_000, dwell_s=0), PlanSt
 POLICY = Policy(plan=PLAN, auto_advance=False, allow_unproven=True, node_timeout_s=2)
 
 
-async def stage(registry: Registry, policy: Policy = POLICY, versions: int = 3) -> Deployment:
-    """Versions 1…n of the model `animals`, each with a built engine, and the deployment prod/animals."""
-    for number in range(1, versions + 1):
+async def build_versions(registry: Registry) -> None:
+    """Versions 1 to 3 of the model `animals`, each with a built engine."""
+    for number in (1, 2, 3):
         await support.ready_version(registry, files={"model.onnx": f"model {number}".encode()})
         await support.built(registry, f"animals@{number}")
+
+
+async def stage(registry: Registry, policy: Policy = POLICY) -> Deployment:
+    """The deployment prod/animals of the model whose versions are built already."""
     body = DeploymentCreate(environment="prod", name="animals", model="animals", policy=policy)
     return await registry.client(deployments.create(body))
 

@@ -31,7 +31,7 @@ async def shares(registry: Registry) -> dict[str, int]:
 
 
 async def test_a_first_release_prepares_and_goes_to_everything_in_one_step(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     async with fleet(registry):
         release = await promote(registry, "animals@1")
         assert release.from_arm is None
@@ -103,7 +103,7 @@ async def test_an_abort_gives_stable_everything_and_pins_nothing(registry: Regis
 
 
 async def test_an_aborted_first_release_leaves_an_empty_route(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     async with fleet(registry) as nodes:
         nodes[0].deaf = nodes[1].deaf = True
         release = await promote(registry, "animals@1")
@@ -141,7 +141,7 @@ async def test_a_stale_expected_revision_is_refused(registry: Registry) -> None:
 
 
 async def test_every_guard_that_fails_is_told_at_once(registry: Registry) -> None:
-    await stage(registry, POLICY.model_copy(update={"allow_unproven": False}), versions=1)
+    await stage(registry, POLICY.model_copy(update={"allow_unproven": False}))
     with pytest.raises(ApiError) as refused:
         await promote(registry, "animals@1")
     problem = refused.value.problem
@@ -153,7 +153,7 @@ async def test_every_guard_that_fails_is_told_at_once(registry: Registry) -> Non
 
 
 async def test_a_version_without_engine_is_refused_with_the_command_to_build(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     async with fleet(registry):
         with pytest.raises(ApiError) as refused:
             await promote(registry, "animals@1@int8-static")
@@ -161,7 +161,7 @@ async def test_a_version_without_engine_is_refused_with_the_command_to_build(reg
 
 
 async def test_a_pinned_deployment_takes_no_release(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     async with fleet(registry):
         await registry.client(deployments.pin(REF, Pin(reason="freeze for the fair")))
         with pytest.raises(ApiError) as refused:
@@ -197,7 +197,7 @@ async def test_a_release_that_no_node_can_load_fails_with_their_reasons(registry
 
 
 async def test_approvals_by_others_start_a_release(registry: Registry) -> None:
-    await stage(registry, POLICY.model_copy(update={"approvals": 1}), versions=1)
+    await stage(registry, POLICY.model_copy(update={"approvals": 1}))
     owner = await registry.as_role(Role.RELEASER, Role.APPROVER)
     other = await registry.as_role(Role.APPROVER)
     async with fleet(registry):
@@ -225,7 +225,7 @@ async def test_a_silent_node_becomes_a_laggard_and_does_not_stop_completion(regi
 
 
 async def test_roles_and_scopes_hold(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     viewer = await registry.as_role(Role.VIEWER)
     staging = await registry.as_role(Role.RELEASER, environments=("staging",))
     for client in (viewer, staging):
@@ -236,7 +236,7 @@ async def test_roles_and_scopes_hold(registry: Registry) -> None:
 
 
 async def test_a_policy_is_changed_with_if_match(registry: Registry) -> None:
-    made = await stage(registry, versions=1)
+    made = await stage(registry)
     body = DeploymentPatch(policy=POLICY.model_copy(update={"min_ready": 2}))
     changed = await registry.client(deployments.patch(REF, body, made.revision))
     assert changed.policy.min_ready == 2
@@ -258,7 +258,7 @@ async def test_parallel_promotes_start_one_release(registry: Registry) -> None:
 
 
 async def test_the_audit_names_who_promoted(registry: Registry) -> None:
-    await stage(registry, versions=1)
+    await stage(registry)
     async with fleet(registry):
         release = await promote(registry, "animals@1", reason="first of all")
         await until(registry, release.number, lambda found: found.phase is ReleasePhase.COMPLETED)
