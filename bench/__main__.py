@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-NAMES = ("rollback", "serving", "statistics")
+NAMES = ("registry", "rollback", "serving", "statistics")
 RESULTS = Path(__file__).with_name("results")
 
 

@@ -18,14 +18,14 @@ from registry.contract.versions import DatasetRef
 logger = logging.getLogger(__name__)
 
 
-def run_build(held: Held, store: Store, build_id: str, threads: int) -> None:
+def run_build(held: Held, store: Store, build_id: str, threads: int, allow_code: bool = False) -> None:
     """Ends with the build finished, or with LeaseLost. Raises what moving bytes raises: the registry or the
     object store is away, and another attempt will find the finished steps."""
     build = held.send(builds.get(build_id))
     with LogStream(held) as log, store.room(held.lease.task) as room:
         log.write(f"attempt {held.lease.attempt} of build {build.id}: {build.version}\n")
         try:
-            reason = _engines(held, build, Runner(held, store, build, log, room), threads)
+            reason = _engines(held, build, Runner(held, store, build, log, room), threads, allow_code)
         except (Refused, StepFailed) as error:
             reason = str(error)
         except ApiError as error:
@@ -39,9 +39,9 @@ def run_build(held: Held, store: Store, build_id: str, threads: int) -> None:
     held.send(builds.finish(build.id, TaskFinish(fence=held.fence, failed=bool(reason), reason=reason)))
 
 
-def _engines(held: Held, build: Build, runner: Runner, threads: int) -> str:
+def _engines(held: Held, build: Build, runner: Runner, threads: int, allow_code: bool) -> str:
     """Why the build failed; empty when at least one engine was made and reported."""
-    work = _work(held, build, threads)
+    work = _work(held, build, threads, allow_code)
     check_recipe(work)
     sequence = Sequence(runner, work)
     source = sequence.source()
@@ -58,7 +58,7 @@ def _engines(held: Held, build: Build, runner: Runner, threads: int) -> str:
     return "; ".join(impossible) if len(impossible) == engines else ""
 
 
-def _work(held: Held, build: Build, threads: int) -> Work:
+def _work(held: Held, build: Build, threads: int, allow_code: bool) -> Work:
     named = parse_version(build.version)
     return Work(
         version=held.send(versions.get(named.model, named.number)),
@@ -66,6 +66,7 @@ def _work(held: Held, build: Build, threads: int) -> Work:
         calibration=_dataset(held, build.recipe.calibration),
         validation=_dataset(held, build.recipe.validation),
         threads=threads,
+        allow_code=allow_code,
     )
 
 

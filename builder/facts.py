@@ -6,14 +6,24 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from builder.environments.environment import find
+
 TOOLS = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxslim")
 # CPU extensions that choose other kernels, and so other last bits and other speeds.
 EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "amx_bf16", "asimddp", "i8mm", "sve")
 
 
+def tools(environment: str | None = None) -> dict[str, str]:
+    """Name → version of what is installed; a worker environment's packages go before the worker's own.
+
+    Raises UnknownEnvironment.
+    """
+    made = find(environment) if environment else None
+    return {**_own_tools(), **(made.versions if made else {})}
+
+
 @cache
-def tools() -> dict[str, str]:
-    """Name → version of what is installed."""
+def _own_tools() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in TOOLS:
         try:

@@ -37,13 +37,38 @@ class BlobInput:
 
 @dataclass(frozen=True, slots=True)
 class VersionInput:
-    """The model's own files; golden pairs are an input of their own."""
+    """The model's own files; golden pairs and what the pipeline reads are inputs of their own."""
 
     version: Version
 
     @property
     def files(self) -> tuple[FileEntry, ...]:
-        return tuple(file for file in self.version.files if file.path != self.version.contract.golden)
+        contract = self.version.contract
+        others = (contract.golden, *contract.pipeline.files)
+        return tuple(file for file in self.version.files if file.path not in others)
+
+    @property
+    def digest(self) -> Digest:
+        return sha256_of({"files": sorted((file.path, file.digest) for file in self.files)})
+
+    @property
+    def where(self) -> str:
+        return f"version:{self.version.model}@{self.version.number}"
+
+    def place(self, store: Store, folder: Path) -> Path:
+        return store.lay_out(self.files, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineInput:
+    """The files that the version's pipeline reads, under their own paths."""
+
+    version: Version
+
+    @property
+    def files(self) -> tuple[FileEntry, ...]:
+        named = self.version.contract.pipeline.files
+        return tuple(file for file in self.version.files if file.path in named)
 
     @property
     def digest(self) -> Digest:

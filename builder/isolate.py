@@ -64,15 +64,17 @@ def run(
     environment: Mapping[str, str],
     heard: Callable[[str], None],
     stop: threading.Event,
+    walled: bool = False,
 ) -> Outcome:
     """Runs `command` in `folder` until it ends, a limit is met or `stop` is set; then its group is gone.
 
-    Its output goes to the file `log` and, as it comes, to `heard`. Raises OSError when it can't be started.
+    `walled`: the command builds its own walls (`builder.sandbox.prefix`), which end the network too. Its
+    output goes to the file `log` and, as it comes, to `heard`. Raises OSError when it can't be started.
     """
     began = time.monotonic()
     with log.open("wb") as sink:
         child = subprocess.Popen(
-            [*_network_off(), *command],
+            [*(() if walled else _network_off()), *command],
             cwd=folder,
             env=dict(environment),
             stdin=subprocess.DEVNULL,

@@ -13,6 +13,7 @@ from registry.contract.versions import VersionContract
 from registry.contract.wire import Wire
 from serving.pipeline.answers import Answer, AnswerValue
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
+from serving.pipeline.files import NO_FILES, Files
 from serving.pipeline.processing import Postprocess, post
 from serving.runtimes.errors import RuntimeFault
 from serving.runtimes.protocol import LoadedEngine
@@ -40,17 +41,23 @@ class Judged:
     answer: Answer | None
 
 
-def judge(engine: LoadedEngine, contract: VersionContract, rows: Path, batch_rows: int) -> Iterator[Judged]:
+def judge(
+    engine: LoadedEngine,
+    contract: VersionContract,
+    rows: Path,
+    batch_rows: int,
+    files: Files = NO_FILES,
+) -> Iterator[Judged]:
     """Every row's answer, in order. Batches hold neighbours of equal shapes, at most `batch_rows`.
 
     An answer that isn't legal, or a run that fails on a row, is an answer that is always wrong.
     """
     try:
-        answers = post(contract.pipeline, contract.signature)
+        answers = post(contract.pipeline, contract.signature, files)
     except PipelineMismatch as error:
         raise Refused(f"the version's post-processing doesn't fit its signature: {error}") from error
     waiting: list[tuple[Row, Sample]] = []
-    for row, sample in read_samples_of(rows, contract.pipeline, contract.signature):
+    for row, sample in read_samples_of(rows, contract.pipeline, contract.signature, files=files):
         full = len(waiting) >= batch_rows
         if waiting and (full or shapes(waiting[0][1].tensors) != shapes(sample.tensors)):
             yield from _judge_batch(engine, answers, waiting)
@@ -74,7 +81,7 @@ def _judge_batch(
         return
     for (row, sample), output in zip(batch, outputs, strict=True):
         try:
-            answer = answers(output, 1)[0]
+            answer = answers(output, 1, sample.place)[0]
         except IllegalAnswer:
             yield _judged(row, sample, None)
         else:

@@ -47,7 +47,7 @@ def _work(held: Held, client: Client, settings: Settings) -> None:
             run_verify(held, order)
         case BuildOrder() as order:
             store = Store(settings.work_dir.resolve(), client)
-            run_build(held, store, order.build, settings.step_threads)
+            run_build(held, store, order.build, settings.step_threads, settings.allow_code)
             store.trim(settings.cache_gib)
         case _:
             assert_never(held.lease.order)

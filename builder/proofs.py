@@ -7,7 +7,7 @@ from builder.inputs import BlobInput, DatasetInput, Input
 from builder.runner import Runner
 from builder.steps import bench, golden, parity, validate
 from builder.steps.step import P, R, Refused, Step
-from builder.work import Made, Source, Work, answering, engine_key, engine_name, processing
+from builder.work import Made, Source, Work, answering, engine_key, engine_name, processing, tools
 from registry.contract.builds import (
     BenchReport,
     EngineReport,
@@ -46,7 +46,7 @@ class Proofs:
         agreed = self._parity()
         max_rows = self._work.version.contract.batch.max_rows
         batchable = self._source.batchable and agreed is not None and agreed.batchable
-        paired = self._golden()
+        paired = self._golden(batchable)
         measured = self._bench(max_rows if batchable else 1)
         judged = self._validation(batchable)
         return EngineReport(
@@ -56,7 +56,7 @@ class Proofs:
             size=size,
             memory_bytes=max(size, measured.memory_bytes if measured else 0),
             key=engine_key(self._work, self._precision, self._target),
-            tools=facts.tools(),
+            tools=tools(self._work),
             quantised=self._made.quantised,
             excluded=self._made.excluded,
             gates=tuple(self._gates),
@@ -90,7 +90,7 @@ class Proofs:
             self._gates.append(gates.parity_gate(result.report, self._work.recipe.tolerances))
         return result
 
-    def _golden(self) -> GoldenReport | None:
+    def _golden(self, batchable: bool) -> GoldenReport | None:
         digest = self._work.golden
         if digest is None:
             self._gates.append(gates.golden_gate(None))
@@ -104,9 +104,13 @@ class Proofs:
             max_abs=tolerances.golden_max_abs,
             min_cosine=tolerances.min_cosine,
             max_flip_rate=tolerances.max_flip_rate,
+            max_rows=contract.batch.max_rows if batchable else 1,
         )
         result = self._gate(
-            "golden", golden.STEP, parameters, {"engine": self._engine, "golden": BlobInput(digest)}
+            "golden",
+            golden.STEP,
+            parameters,
+            {"engine": self._engine, "golden": BlobInput(digest), **self._work.files},
         )
         if result is None:
             return None
@@ -130,6 +134,7 @@ class Proofs:
                 "source": BlobInput(self._source.model),
                 "engine": self._engine,
                 "sample": BlobInput(self._source.sample),
+                **self._work.files,
             },
             facts.performance(),
         )
@@ -159,6 +164,7 @@ class Proofs:
             "engine": self._engine,
             "rows": DatasetInput(dataset),
             "judgements": BlobInput(judgements),
+            **self._work.files,
         }
         if self._made.calibrated is not None:
             inputs["calibrated"] = BlobInput(self._made.calibrated)

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-import sys
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,11 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from builder import facts, isolate
+from builder import facts, isolate, launch
 from builder.held import Held, LeaseLost
 from builder.inputs import Input
 from builder.isolate import Ending, Limits
+from builder.launch import HERE, Place
 from builder.logstream import LogStream
 from builder.steps.step import OUTCOME_FILE, P, R, Refused, Step, StepEnding, StepOutcome
 from builder.store import Store
@@ -25,6 +26,7 @@ from registry.contract.wire import Wire, sha256_of
 
 Result = TypeVar("Result")
 
+LARGEST_OUTCOME_BYTES = 64 << 20
 # What a step may know of this process: nothing of the registry, no token.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
@@ -40,7 +42,11 @@ class Finished(Generic[Result]):
 
 
 def step_key(
-    step: Step[P, R], parameters: Wire, inputs: Mapping[str, Input], extra: Mapping[str, str]
+    step: Step[P, R],
+    parameters: Wire,
+    inputs: Mapping[str, Input],
+    extra: Mapping[str, str],
+    place: Place = HERE,
 ) -> Digest:
     """Equal keys mean equal results: inputs, operation, parameters, tools and machine are all in it."""
     return sha256_of(
@@ -49,15 +55,17 @@ def step_key(
             "revision": step.revision,
             "parameters": parameters.model_dump(mode="json"),
             "inputs": {name: found.digest for name, found in inputs.items()},
-            "tools": facts.tools(),
+            "tools": facts.tools(place.environment),
             "machine": {**facts.machine(), **extra},
         }
     )
 
 
-def reproduce_line(step: Step[P, R], parameters: Wire, inputs: Mapping[str, Input]) -> str:
+def reproduce_line(
+    step: Step[P, R], parameters: Wire, inputs: Mapping[str, Input], place: Place = HERE
+) -> str:
     """A command that runs the step again on any machine with a token."""
-    words = ["python", "-m", "builder.steps", step.name]
+    words = ["python", "-m", "builder.steps", step.name, *place.words]
     for name, found in inputs.items():
         words += ["--input", f"{name}={found.where}"]
     words += ["--parameters", parameters.model_dump_json(exclude_defaults=True), "--out", step.name]
@@ -85,6 +93,7 @@ class Runner:
         inputs: Mapping[str, Input],
         engine: str | None = None,
         extra: Mapping[str, str] | None = None,
+        place: Place = HERE,
     ) -> Finished[R]:
         """Raises Refused (the model, data or recipe doesn't allow it), StepFailed, LeaseLost, and what
         moving bytes raises."""
@@ -92,10 +101,10 @@ class Runner:
             name=step.name,
             engine=engine,
             phase=StepPhase.RUNNING,
-            key=step_key(step, parameters, inputs, extra or {}),
+            key=step_key(step, parameters, inputs, extra or {}, place),
             inputs={name: found.digest for name, found in inputs.items()},
             started_s=time.monotonic() - self._began,
-            reproduce=reproduce_line(step, parameters, inputs),
+            reproduce=reproduce_line(step, parameters, inputs, place),
         )
         self._log.write(f"── {step.name}{f' ({engine})' if engine else ''}\n")
         found = self._cached(step, report)
@@ -103,7 +112,7 @@ class Runner:
             return found
         self._report(report)
         try:
-            return self._run_here(step, parameters, inputs, report)
+            return self._run_here(step, parameters, inputs, report, place)
         except Refused as refused:
             self._report(self._ended(report, StepPhase.REFUSED, str(refused)))
             raise
@@ -135,7 +144,12 @@ class Runner:
         return Finished(result, dict(cached.outputs))
 
     def _run_here(
-        self, step: Step[P, R], parameters: P, inputs: Mapping[str, Input], report: StepReport
+        self,
+        step: Step[P, R],
+        parameters: P,
+        inputs: Mapping[str, Input],
+        report: StepReport,
+        place: Place,
     ) -> Finished[R]:
         self._count += 1
         room = self._room / f"{self._count:02d}-{step.name}"
@@ -144,7 +158,7 @@ class Runner:
         placed = {name: self._placed(found, room / "in" / name) for name, found in inputs.items()}
         (room / "parameters.json").write_text(parameters.model_dump_json())
         (out / "reproduce").write_text(report.reproduce + "\n")
-        outcome = self._isolated(step, placed, room, out)
+        outcome = self._isolated(step, placed, room, out, place)
         peak, ending = outcome.peak_memory_bytes, self._ending(outcome, out)
         if ending.ending is StepEnding.FAILED:
             raise StepFailed(ending.reason)
@@ -153,7 +167,7 @@ class Runner:
         result = step.result.model_validate_json(ending.result)
         outputs = {}
         for name in step.outputs:
-            outputs[name] = self._kept(out / name)
+            outputs[name] = self._kept(_plain(out / name))
         assert report.key is not None
         self._held.send(
             builds.write_cached_step(
@@ -176,13 +190,9 @@ class Runner:
         return digest
 
     def _isolated(
-        self, step: Step[P, R], placed: Mapping[str, Path], room: Path, out: Path
+        self, step: Step[P, R], placed: Mapping[str, Path], room: Path, out: Path, place: Place
     ) -> isolate.Outcome:
-        command = [sys.executable, "-P", "-m", "builder.steps", step.name]
-        for name, path in placed.items():
-            command += ["--input", f"{name}={path}"]
-        command += ["--parameters", f"@{room / 'parameters.json'}", "--out", str(out)]
-        command += ["--parent", str(os.getpid())]
+        command = launch.command(place, step.name, placed, room / "parameters.json", out, os.getpid())
         limits = self._build.recipe.limits
         outcome = isolate.run(
             command,
@@ -192,6 +202,7 @@ class Runner:
             environment=_environment(room),
             heard=self._log.write,
             stop=self._held.lost,
+            walled=place.walled,
         )
         if outcome.ending is Ending.STOPPED:
             raise LeaseLost(self._held.why)
@@ -201,6 +212,8 @@ class Runner:
         """What the step says of itself; where it couldn't say anything, how it ended."""
         written = out / OUTCOME_FILE
         if outcome.ending in (Ending.OK, Ending.FAILED) and written.is_file():
+            if _plain(written).stat().st_size > LARGEST_OUTCOME_BYTES:
+                raise StepFailed(f"its outcome is larger than {LARGEST_OUTCOME_BYTES} bytes")
             return StepOutcome.model_validate_json(written.read_bytes())
         return StepOutcome(ending=StepEnding.FAILED, reason=outcome.reason or "ended without an outcome")
 
@@ -223,6 +236,15 @@ class Runner:
 
     def _report(self, report: StepReport) -> None:
         self._held.send(builds.write_step(self._build.id, StepWrite(fence=self._held.fence, step=report)))
+
+
+def _plain(path: Path) -> Path:
+    """Raises StepFailed for anything but a file of its own: a step that ran foreign code may leave a link to
+    something outside of its room."""
+    state = path.lstat()
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+        raise StepFailed(f"left {path.name} as something else than a file of its own")
+    return path
 
 
 def _environment(room: Path) -> dict[str, str]:

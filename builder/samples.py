@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from serving.pipeline.prepared import Place
+
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row: tensors with a batch axis of 1, and the raw input where the row came from one."""
+    """One row: tensors with a batch axis of 1, and where it came from one the raw input, with the place of
+    an image in them (not kept by `write_samples`)."""
 
     key: str
     tensors: Tensors
     raw: bytes | None = None
+    place: Place | None = None
 
 
 def write_samples(path: Path, samples: Sequence[Sample]) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+from builder.frontends.plan import Format, plan
 from builder.inputs import BlobInput, DatasetInput, Input, VersionInput
+from builder.launch import place_of
 from builder.proofs import Proofs
 from builder.runner import Finished, Runner
 from builder.steps import calibrate, check, importing, judge, optimise, quantise, sample
@@ -24,23 +26,16 @@ class Sequence:
         """The steps that all engines share."""
         work, contract = self._work, self._work.version.contract
         target = work.recipe.targets[0]
-        imported = self._runner.run(
-            importing.STEP,
-            importing.ImportParameters(
-                framework=work.version.framework,
-                files=tuple(file.path for file in VersionInput(work.version).files),
-            ),
-            {"version": VersionInput(work.version)},
-        )
         rows = work.rows
         sampled = self._runner.run(
             sample.STEP,
             sample.SampleParameters(
                 signature=contract.signature, pipeline=processing(contract, rows.form if rows else None)
             ),
-            {} if rows is None else {"rows": DatasetInput(rows)},
+            self._work.files if rows is None else {"rows": DatasetInput(rows), **self._work.files},
         )
         small = BlobInput(sampled.outputs["sample.npz"])
+        imported = self._imported(small)
         checked = self._runner.run(
             check.STEP,
             check.CheckParameters(
@@ -57,8 +52,34 @@ class Sequence:
             sample=small.digest,
             made_up=sampled.result.made_up,
             batchable=checked.result.batchable,
-            warnings=checked.result.warnings,
+            warnings=imported.result.warnings + checked.result.warnings,
             judgements=self._judgements(model, target, checked.result.batchable),
+        )
+
+    def _imported(self, small: BlobInput) -> Finished[importing.ImportResult]:
+        """An ONNX file is taken as it is. Another framework's is imported by the contract, in that
+        framework's environment, and tried on the sample's rows there."""
+        work, contract = self._work, self._work.version.contract
+        version = VersionInput(work.version)
+        files = tuple(file.path for file in version.files)
+        found = plan(work.version.framework, files, contract.source)
+        parameters = importing.ImportParameters(
+            framework=work.version.framework, files=files, source=contract.source
+        )
+        if found.format is Format.ONNX:
+            return self._runner.run(importing.STEP, parameters, {"version": version})
+        return self._runner.run(
+            importing.STEP,
+            parameters.model_copy(
+                update={
+                    "options": work.recipe.importing,
+                    "signature": contract.signature,
+                    "max_rows": contract.batch.max_rows,
+                    "opset": work.recipe.opset,
+                }
+            ),
+            {"version": version, "sample": small},
+            place=place_of(found, work.allow_code),
         )
 
     def engine(self, source: Source, precision: Precision, target: TargetName) -> EngineReport:
@@ -78,7 +99,7 @@ class Sequence:
                 batchable=batchable,
                 threads=self._work.threads,
             ),
-            {"model": BlobInput(model), "rows": DatasetInput(self._work.validation)},
+            {"model": BlobInput(model), "rows": DatasetInput(self._work.validation), **self._work.files},
         )
         return judged.outputs[judge.JUDGEMENTS]
 
@@ -141,7 +162,7 @@ class Sequence:
                 pipeline=processing(contract, self._work.calibration.form),
                 int8=self._work.recipe.int8,
             ),
-            {"model": BlobInput(model), "rows": DatasetInput(self._work.calibration)},
+            {"model": BlobInput(model), "rows": DatasetInput(self._work.calibration), **self._work.files},
             engine,
         )
 

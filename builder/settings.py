@@ -27,6 +27,10 @@ class Settings(BaseSettings):
         ge=1,
         description="Cores that a step may use where speed is not what it measures",
     )
+    allow_code: bool = Field(
+        default=False,
+        description="Import formats that execute code (pickle, joblib, PyTorch source), in a sandbox",
+    )
     patience_s: float = Field(
         default=60,
         gt=0,

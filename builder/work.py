@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 
 from builder import facts
+from builder.frontends.plan import Plan, plan
+from builder.inputs import Input, PipelineInput
+from builder.prepare import FILES
 from builder.steps.step import Refused
 from registry.contract.builds import Precision, Recipe
 from registry.contract.datasets import Dataset, RowForm
@@ -24,6 +27,7 @@ class Work:
     calibration: Dataset | None
     validation: Dataset | None
     threads: int
+    allow_code: bool = False
 
     @property
     def rows(self) -> Dataset | None:
@@ -35,6 +39,11 @@ class Work:
         """Of the file that the contract names."""
         name = self.version.contract.golden
         return next((file.digest for file in self.version.files if file.path == name), None)
+
+    @property
+    def files(self) -> dict[str, Input]:
+        """The step input with what the pipeline reads; nothing where it reads no file."""
+        return {FILES: PipelineInput(self.version)} if self.version.contract.pipeline.files else {}
 
     @property
     def classes(self) -> str | None:
@@ -103,10 +112,22 @@ def engine_key(work: Work, precision: Precision, target: TargetName) -> Digest:
         {
             "version": work.version.digest,
             "recipe": recipe.model_dump(mode="json", exclude={"limits"}),
-            "tools": facts.tools(),
+            "tools": tools(work),
             "machine": facts.machine(),
         }
     )
+
+
+def tools(work: Work) -> dict[str, str]:
+    """Versions of all that a build of this version uses: those of its framework's environment too."""
+    return facts.tools(source_plan(work).environment)
+
+
+def source_plan(work: Work) -> Plan:
+    """What the version's files are. Raises Refused."""
+    version = work.version
+    files = tuple(file.path for file in version.files if file.path != version.contract.golden)
+    return plan(version.framework, files, version.contract.source)
 
 
 def processing(contract: VersionContract, form: RowForm | None) -> PipelineSpec:

@@ -1,23 +1,59 @@
 """What runs beside the requests: loops for as long as the app lives, and errands after a commit."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 log = logging.getLogger(__name__)
 
+Loop = Callable[[], Coroutine[None, None, None]]
+
+AGAIN_AFTER_S = 1.0
+
 
 @asynccontextmanager
-async def running(*loops: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Starts them, and cancels them at the end of the block. A loop deals with its errors itself."""
-    tasks = [asyncio.create_task(loop) for loop in loops]
+async def running(*loops: Loop, again_after_s: float = AGAIN_AFTER_S) -> AsyncIterator[None]:
+    """Starts them, and cancels them at the end of the block.
+
+    A loop deals with the errors that it expects. One that ends by any other is logged and begun again: a
+    process that answers and does half of its work would be worse than none. One that returns is done.
+    """
+    tasks = [asyncio.create_task(_kept_running(loop, again_after_s)) for loop in loops]
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _kept_running(loop: Loop, again_after_s: float) -> None:
+    while True:
+        try:
+            await loop()
+            return
+        except Exception:
+            name = getattr(loop, "__qualname__", repr(loop))
+            log.exception("%s failed; it begins again in %g s", name, again_after_s)
+        await asyncio.sleep(again_after_s)
+
+
+class Nudge:
+    """Tells a loop of this process that there is work before its next look would find it."""
+
+    def __init__(self) -> None:
+        self._told = asyncio.Event()
+
+    async def nudge(self) -> None:
+        self._told.set()
+
+    async def wait(self, limit_s: float) -> None:
+        """Until the next nudge, or the limit."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._told.wait(), limit_s)
+        self._told.clear()
 
 
 class Errands:

@@ -7,6 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from celery import Celery
 from kombu.exceptions import OperationalError
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 
 from registry.settings import Settings
 
@@ -25,7 +29,8 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         self._threads = ThreadPoolExecutor(2, "broker")
         self._quiet_until = 0.0
-        self._celery = Celery("registry", broker=settings.redis_url.get_secret_value())
+        self._url = settings.redis_url.get_secret_value()
+        self._celery = Celery("registry", broker=self._url)
         self._celery.conf.update(
             task_ignore_result=True,
             broker_connection_retry_on_startup=False,
@@ -58,17 +63,20 @@ class Broker:
         return True
 
     async def probe(self) -> str:
-        """`ok`, or what is wrong."""
-
-        def work() -> str:
-            try:
-                with self._celery.connection_for_write() as connection:
-                    connection.ensure_connection(max_retries=0, timeout=TIMEOUT_S)
-            except (OperationalError, OSError) as error:
-                return f"{type(error).__name__}: {error}"
-            return "ok"
-
-        return await asyncio.to_thread(work)
+        """`ok`, or what kind of thing is wrong; within `TIMEOUT_S` seconds."""
+        client = Redis.from_url(
+            self._url,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        try:
+            async with asyncio.timeout(TIMEOUT_S), client:
+                await client.ping()
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("broker: %s", error or "no answer in time")
+            return f"no connection: {type(error).__name__}"
+        return "ok"
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -70,6 +70,10 @@ class IdempotencyMismatch(Refusal):
     kind, status, title = ProblemType.IDEMPOTENCY_MISMATCH, 422, "Idempotency key reused"
 
 
+class Gone(Refusal):
+    kind, status, title = ProblemType.GONE, 410, "No longer kept"
+
+
 class TooLarge(Refusal):
     kind, status, title = ProblemType.TOO_LARGE, 413, "Too large"
 

@@ -14,20 +14,26 @@ from enum import StrEnum
 import psycopg
 from psycopg import sql
 
+from registry.database import TCP
+
 log = logging.getLogger(__name__)
 
 DOUBT_EVERY_S = 5.0
-CONNECT_TIMEOUT_S = 3
+ANSWER_TIMEOUT_S = 3
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
 
 class Channel(StrEnum):
-    """Payloads: routes and applied `<deployment id>:<generation>`; nodes `<node id>`."""
+    """Payloads: routes and applied `<deployment id>:<generation>`; nodes `<node id>`; tokens (revoked
+    ones) `<token id>`; events `<event id>`; outbox: none."""
 
     ROUTES = "slipway_routes"
     APPLIED = "slipway_applied"
     NODES = "slipway_nodes"
+    TOKENS = "slipway_tokens"
+    OUTBOX = "slipway_outbox"
+    EVENTS = "slipway_events"
 
 
 class Waiter:
@@ -101,12 +107,16 @@ class Subscription:
 
 
 class Listener:
-    """`applied` wakes who waits for nodes' confirmations, by deployment id."""
+    """`applied` wakes who waits for nodes' confirmations, by deployment id.
+
+    `state` of the connection: `ok`, or what is wrong.
+    """
 
     def __init__(self, database_url: str) -> None:
         scheme, _, rest = database_url.partition("://")
         self._url = f"{scheme.split('+')[0]}://{rest}"
         self._subscriptions: dict[Channel, Subscription] = {}
+        self.state = "not connected yet"
         self.applied = Waiters()
         self.subscribe(Channel.APPLIED, lambda payload: self.applied.wake(key_of(payload)), self._doubt)
 
@@ -122,12 +132,15 @@ class Listener:
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S
+                    self._url,
+                    autocommit=True,
+                    **TCP,  # type: ignore[arg-type]  # parameters of libpq
                 ) as connection:
                     await self._listen(connection)
                     pause = FIRST_PAUSE_S
                     await self._relay(connection)
             except (psycopg.Error, OSError, TimeoutError) as error:
+                self.state = f"no connection: {type(error).__name__}"
                 log.warning("listening for notices: %s; connecting again in %.1f s", error, pause)
             await asyncio.sleep(pause)
             pause = min(LONGEST_PAUSE_S, pause * 2)
@@ -136,6 +149,7 @@ class Listener:
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         for channel in self._subscriptions:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+        self.state = "ok"
         self._tell_doubt()
 
     async def _relay(self, connection: psycopg.AsyncConnection) -> None:
@@ -144,7 +158,7 @@ class Listener:
                 async for notice in notices:
                     self._subscriptions[Channel(notice.channel)].on_notice(notice.payload)
             # Proves that the connection lives; a half-open one would be silent for ever.
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 await connection.execute("SELECT 1")
             self._tell_doubt()
 

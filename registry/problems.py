@@ -97,7 +97,7 @@ async def http_error(request: Request, error: Exception) -> JSONResponse:
             request, NotFound(f"there is nothing at {request.url.path}", "/docs lists every path")
         )
     if error.status_code == 405:
-        return respond(
+        answer = respond(
             request,
             ProblemType.METHOD_NOT_ALLOWED,
             405,
@@ -105,6 +105,8 @@ async def http_error(request: Request, error: Exception) -> JSONResponse:
             f"{request.url.path} does not take {request.method}",
             "/docs lists the methods of every path",
         )
+        answer.headers["allow"] = (error.headers or {}).get("Allow", "")
+        return answer
     if error.status_code < 500:
         problem = Invalid(str(error.detail), "see /docs for the form of this request")
         return respond(request, problem.kind, error.status_code, problem.title, problem.detail, problem.hint)

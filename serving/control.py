@@ -4,19 +4,28 @@ The agent listens; each gateway worker connects and says Hello. The agent sends 
 anything of it changes; a worker swaps it in by one assignment, answers Taken, and later Drained.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from registry.contract.counters import CounterEdges
-from registry.contract.identity import ArmId
+from registry.contract.identity import ArmId, Digest
 from registry.contract.routes import ArmRole, Fence, RoutingUnit, Share
 from registry.contract.versions import VersionContract
 from registry.contract.wire import Wire
 
 
+def blob_path(state: Path, digest: str) -> Path:
+    """Where the agent keeps the bytes of a digest in a node's state directory."""
+    return state / "engines" / digest / "model.onnx"
+
+
 class ArmEntry(Wire):
-    """`socket`: the engine process's unix socket, None while the arm is not loaded (share is 0 then)."""
+    """`socket`: the engine process's unix socket, None while the arm is not loaded (share is 0 then).
+
+    `files`: path in the version → digest of what the pipeline reads; the bytes lie at `blob_path`.
+    """
 
     arm: ArmId
     version: str
@@ -26,6 +35,7 @@ class ArmEntry(Wire):
     socket: str | None
     batchable: bool
     contract: VersionContract
+    files: dict[str, Digest] = {}
 
 
 class TableEntry(Wire):

@@ -7,19 +7,34 @@ client.promote("sentiment@1", "prod/sentiment")
 receipt = client.rollback("prod/sentiment", wait=60)
 """
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from registry.client import ApiError, builds, datasets, models, releases, transfer, versions
+from registry.client import (
+    ApiError,
+    builds,
+    datasets,
+    folders,
+    models,
+    releases,
+    retention,
+    transfer,
+    versions,
+)
 from registry.client import Client as Transport
 from registry.client.call import Call
 from registry.contract.builds import Build, BuildCreate, BuildPhase, Recipe
 from registry.contract.datasets import Dataset, DatasetCreate, DatasetKind, RowForm
 from registry.contract.deployments import PlanStep
+from registry.contract.identity import DIGEST_PATTERN, parse_version
 from registry.contract.releases import Promote, Receipt, Release, ReleasePhase, RollBack, Transition
+from registry.contract.retention import Collected, GarbageCollect
 from registry.contract.versions import (
     FileEntry,
     Framework,
@@ -35,6 +50,7 @@ from slipway.credentials import find
 T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 
+FIRST_POLL_S = 0.02
 POLL_S = 0.25
 LONGEST_WAIT_OF_ONE_CALL_S = 30.0
 RELEASE_ENDS = frozenset(
@@ -75,7 +91,7 @@ class Client:
     def register(
         self,
         model: str,
-        files: Mapping[str, Path],
+        files: Path | Mapping[str, Path],
         contract: VersionContract,
         *,
         framework: Framework = Framework.ONNX,
@@ -83,18 +99,18 @@ class Client:
         description: str = "",
         tags: dict[str, str] | None = None,
         progress: Progress | None = None,
-        wait: float = 600,
+        wait: float = 3600,
     ) -> Version:
-        """Creates the model where it is missing, uploads, seals, and waits until the version is ready.
+        """Creates the model where it is missing, uploads, seals, and waits until the version is ready, or
+        rejected: then its `stage_reason` names the file.
 
-        `files`: path in the version → local file. `progress` gets name, bytes done, bytes in all. Raises
-        transfer.UploadRejected, ApiError, WaitTimedOut.
+        `files`: a file, a folder, or path in the version → local file. `progress` gets name, bytes done,
+        bytes in all. What an interrupted call has sent is not sent again. Raises transfer.TransferFailed,
+        ApiError, WaitTimedOut; FileNotFoundError and ValueError for a folder that can't be a version.
         """
         self.ensure_model(model)
-        entries = tuple(
-            FileEntry(path=path, digest=transfer.digest_of(source), size=source.stat().st_size)
-            for path, source in files.items()
-        )
+        sources = folders.files_of(files) if isinstance(files, Path) else files
+        entries = folders.entries_of(sources)
         made = self.call(
             versions.create(
                 model,
@@ -108,8 +124,7 @@ class Client:
                 ),
             )
         )
-        for entry in entries:
-            self._upload(files[entry.path], entry, progress)
+        folders.upload_all(self.call, sources, entries, progress)
         self.call(versions.seal(model, made.number))
         return self._until(
             versions.get(model, made.number),
@@ -136,6 +151,7 @@ class Client:
         rows: int,
         *,
         provenance: str = "",
+        retain_until: datetime | None = None,
         progress: Progress | None = None,
     ) -> Dataset:
         """Uploads the shards and the index, and records the data set's next version."""
@@ -143,7 +159,8 @@ class Client:
         def sent(path: str, source: Path) -> FileEntry:
             size = source.stat().st_size
             entry = FileEntry(path=path, digest=transfer.digest_of(source), size=size)
-            self._upload(source, entry, progress)
+            told = None if progress is None else partial(progress, path)
+            transfer.upload(self.call, source, digest=entry.digest, progress=told)
             return entry
 
         return self.call(
@@ -156,6 +173,7 @@ class Client:
                     index=sent(index.name, index),
                     rows=rows,
                     provenance=provenance,
+                    retain_until=retain_until,
                 )
             )
         )
@@ -210,21 +228,57 @@ class Client:
         )
 
     def rollback(
-        self, ref: str, to: str | None = None, *, reason: str = "", wait: float | None = None
+        self,
+        ref: str,
+        to: str | None = None,
+        *,
+        reason: str = "",
+        wait: float | None = None,
+        allow_unfit: bool = False,
     ) -> Receipt:
-        """Back to the last good version. `wait` in seconds: answers when every node confirmed, or then."""
+        """Back to the last good version. `wait` in seconds: answers when every node confirmed, or then.
+
+        `allow_unfit`: also to a version that is quarantined or archived.
+        """
         deadline = time.monotonic() + (wait or 0)
         first = min(wait or 0, LONGEST_WAIT_OF_ONE_CALL_S)
-        receipt = self.call(releases.roll_back(ref, RollBack(to=to, reason=reason, wait=first)))
+        asked = RollBack(to=to, reason=reason, wait=first, allow_unfit=allow_unfit)
+        receipt = self.call(releases.roll_back(ref, asked))
         while not receipt.final and (left := deadline - time.monotonic()) > 0:
             pressed = receipt.already
             receipt = self.call(releases.receipt(receipt.id, min(left, LONGEST_WAIT_OF_ONE_CALL_S)))
             receipt = receipt.model_copy(update={"already": pressed})
         return receipt
 
-    def _upload(self, source: Path, entry: FileEntry, progress: Progress | None) -> None:
-        told = None if progress is None else lambda done, total: progress(entry.path, done, total)
-        transfer.upload(self.call, source, digest=entry.digest, progress=told)
+    def download(self, what: str, dest: Path, *, progress: Progress | None = None) -> Path:
+        """Fetches and verifies; what an interrupted call has fetched is used.
+
+        `what`: a digest (to the file `dest`, or into that folder), `MODEL@NUMBER` or `dataset:NAME@VERSION`
+        (their files, into the folder `dest`). Raises transfer.TransferFailed, ApiError.
+        """
+        if re.match(DIGEST_PATTERN, what):
+            told = None if progress is None else partial(progress, what)
+            return transfer.download(self.call, what, dest / what if dest.is_dir() else dest, progress=told)
+        kind, colon, name = what.rpartition(":")
+        ref = parse_version(name)
+        if kind == "dataset":
+            found = self.call(datasets.get(ref.model, ref.number))
+            return folders.download_all(self.call, (*found.shards, found.index), dest, progress)
+        if colon:
+            raise ValueError(f"{what!r} is nothing to download; write MODEL@NUMBER or dataset:NAME@VERSION")
+        version = self.call(versions.get(ref.model, ref.number))
+        return folders.download_all(self.call, version.files, dest, progress)
+
+    def collect(self, *, dry_run: bool, grace_s: int | None = None) -> Iterator[Collected]:
+        """Deletes what nothing refers to, pass by pass."""
+        cursor: str | None = None
+        while True:
+            body = GarbageCollect(dry_run=dry_run, grace_s=grace_s, cursor=cursor)
+            found = self.call(retention.collect(body))
+            yield found
+            cursor = found.cursor
+            if cursor is None:
+                return
 
     def _until(
         self,
@@ -235,6 +289,7 @@ class Client:
         seen: Callable[[T], None] | None = None,
     ) -> T:
         deadline = time.monotonic() + wait
+        pause = FIRST_POLL_S
         while True:
             found = self.call(call)
             if seen is not None:
@@ -243,4 +298,5 @@ class Client:
                 return found
             if time.monotonic() >= deadline:
                 raise WaitTimedOut(*state(found))
-            time.sleep(POLL_S)
+            time.sleep(pause)
+            pause = min(POLL_S, pause * 1.5)

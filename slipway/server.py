@@ -9,6 +9,7 @@ import uvicorn
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry import logs
 from registry.app import build as build_registry
 from registry.settings import Settings
 from web.app import build as build_web
@@ -47,9 +48,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # One line for every call that a page makes would bury everything else.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logs.configure()
     try:
         settings = Settings()
         web_settings = WebSettings()

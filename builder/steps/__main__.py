@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -28,6 +29,8 @@ def main(arguments: list[str]) -> int:
         _die_with(asked.parent)
     out = Path(asked.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
+    if asked.environment or asked.walled:
+        return _elsewhere(asked, out)
     step = step_named(asked.step)
     try:
         parameters = step.parameters.model_validate_json(_text(asked.parameters))
@@ -56,8 +59,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--input", action="append", default=[], metavar="NAME=WHERE")
     parser.add_argument("--parameters", default="{}", metavar="JSON", help="or @FILE")
     parser.add_argument("--out", required=True, metavar="FOLDER")
+    parser.add_argument("--environment", metavar="NAME", help="perform it in that worker environment")
+    parser.add_argument("--walled", action="store_true", help="perform it in a sandbox")
     parser.add_argument("--parent", type=int, help="end when this process ends")
     return parser
+
+
+def _elsewhere(asked: argparse.Namespace, out: Path) -> int:
+    """The same step by another interpreter, behind walls where they are wanted; inputs are fetched out
+    here."""
+    from builder.launch import Place, command
+
+    parameters = out / "parameters.json"
+    try:
+        parameters.write_text(_text(asked.parameters))
+        inputs = _inputs(asked.input, out.parent / f"{out.name}.inputs")
+        place = Place(asked.environment, asked.walled)
+        words = command(place, asked.step, inputs, parameters, out, os.getpid())
+    except Refused as refused:
+        outcome = StepOutcome(ending=StepEnding.REFUSED, reason=str(refused))
+        (out / OUTCOME_FILE).write_text(outcome.model_dump_json())
+        print(outcome.reason, flush=True)
+        return 1
+    return subprocess.run(words, check=False).returncode
 
 
 def _text(value: str) -> str:

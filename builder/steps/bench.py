@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from builder.prepare import preprocess
+from builder.prepare import FILES, files_of, preprocess
 from builder.samples import Sample, read_samples, shapes, stack
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.builds import BenchPoint, BenchReport
@@ -15,6 +15,7 @@ from registry.contract.pipeline import PipelineSpec
 from registry.contract.versions import Signature
 from registry.contract.wire import Wire
 from serving.pipeline.errors import IllegalAnswer
+from serving.pipeline.files import Files
 from serving.pipeline.processing import post
 from serving.runtimes.errors import RuntimeFault
 from serving.runtimes.loading import open_engine
@@ -59,7 +60,7 @@ def run(parameters: BenchParameters, inputs: Inputs, out: Path) -> BenchResult:
     except RuntimeFault as error:
         raise Refused(f"it can't be measured: {error}") from error
     pairs = [_alternate(source, engine, _batch(first, size), size, parameters) for size in sizes]
-    pre_ms, post_ms = _around(parameters, first, engine)
+    pre_ms, post_ms = _around(parameters, first, engine, files_of(parameters.pipeline, inputs))
     report = BenchReport(
         provider=engine.provider_that_ran,
         threads=parameters.threads,
@@ -119,15 +120,15 @@ def _point(rows: int, seconds: Sequence[float]) -> BenchPoint:
 
 
 def _around(
-    parameters: BenchParameters, samples: Sequence[Sample], engine: LoadedEngine
+    parameters: BenchParameters, samples: Sequence[Sample], engine: LoadedEngine, files: Files
 ) -> tuple[float | None, float | None]:
     """Milliseconds of pre- and post-processing of one row; None where there is nothing to measure them on."""
     raw = next((sample.raw for sample in samples if sample.raw is not None), None)
     pre_ms = None
     if raw is not None:
-        process = preprocess(parameters.pipeline, parameters.signature)
+        process = preprocess(parameters.pipeline, parameters.signature, files)
         pre_ms = _median_ms(lambda: process(raw))
-    answer = post(parameters.pipeline, parameters.signature)
+    answer = post(parameters.pipeline, parameters.signature, files)
     outputs = engine.infer(samples[0].tensors)
     rows = len(next(iter(samples[0].tensors.values())))
     try:
@@ -149,7 +150,7 @@ STEP = Step(
     name="bench",
     revision=1,
     requires=("source", "engine", "sample"),
-    accepts=(),
+    accepts=(FILES,),
     outputs=(),
     parameters=BenchParameters,
     result=BenchResult,

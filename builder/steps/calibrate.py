@@ -6,7 +6,7 @@ import orjson
 
 from builder import quantisation
 from builder.calibration import MinMax, NotFinite
-from builder.prepare import read_samples_of
+from builder.prepare import FILES, files_of, read_samples_of
 from builder.samples import fingerprint
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
@@ -40,7 +40,10 @@ def run(parameters: CalibrateParameters, inputs: Inputs, out: Path) -> Calibrate
     seen: set[str] = set()
     # Row by row: a row's numbers may depend on its batch in the last bits, and the ranges must not.
     with opened(watched, parameters.target, optimisation="basic") as engine:
-        for _, sample in read_samples_of(inputs["rows"], parameters.pipeline, parameters.signature):
+        files = files_of(parameters.pipeline, inputs)
+        for _, sample in read_samples_of(
+            inputs["rows"], parameters.pipeline, parameters.signature, files=files
+        ):
             outputs = engine.infer(sample.tensors)
             try:
                 collector.update({name: (outputs | dict(sample.tensors))[name] for name in tensors})
@@ -81,7 +84,7 @@ STEP = Step(
     name="calibrate",
     revision=1,
     requires=("model", "rows"),
-    accepts=(),
+    accepts=(FILES,),
     outputs=(RANGES, CALIBRATED),
     parameters=CalibrateParameters,
     result=CalibrateResult,

@@ -1,41 +1,44 @@
 """golden: pairs that the training code recorded, against our pre-processing, the engine and post-processing.
 
 Each layer is held against its own recorded result, so that a fault is named where it is: our inputs from the
-raw bytes, the engine's outputs from the recorded inputs, our answer from the recorded outputs.
+raw bytes, the engine's outputs from the recorded inputs, our answer from the recorded outputs. Where the
+contract lets rows of different lengths share a run, pairs are run together too: padding must change nothing.
 """
 
-import base64
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import orjson
 
 from builder.comparison import Comparison
 from builder.differences import answer_difference, first_difference
-from builder.prepare import preprocess
+from builder.pairs import Pair, read_pairs
+from builder.prepare import FILES, files_of, preprocess
 from builder.samples import Array
 from builder.steps.engines import Outputs, opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.builds import GoldenReport
 from registry.contract.identity import TargetName
 from registry.contract.pipeline import Classify, PipelineSpec
-from registry.contract.versions import Dtype, Signature, TensorSpec
+from registry.contract.versions import Signature
 from registry.contract.wire import Wire
+from serving.pipeline.batch import split
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
-from serving.pipeline.processing import Postprocess, post
-from serving.runtimes.dtypes import numpy_dtype, unpack_bytes
-from serving.runtimes.errors import InputError, RuntimeFault
-from serving.runtimes.protocol import LoadedEngine
+from serving.pipeline.inputs import rows_of
+from serving.pipeline.padding import Filler, filler_of
+from serving.pipeline.prepared import Prepared
+from serving.pipeline.processing import Postprocess, Preprocess, post
+from serving.runtimes.errors import RuntimeFault
+from serving.runtimes.protocol import LoadedEngine, Tensors
+
+# Pairs that share a run when their padding is tried.
+TOGETHER = 8
 
 
 class GoldenParameters(Wire):
     """`exact`: outputs are held to `max_abs` of the recorded ones. A quantised engine can't be; it is held to
     `min_cosine` and `max_flip_rate` over all pairs (one flip is always allowed: pairs are few), and its
-    inputs and answers are exact all the same."""
+    inputs and answers are exact all the same. `max_rows`: what a run of the engine may hold."""
 
     target: TargetName
     signature: Signature
@@ -44,19 +47,11 @@ class GoldenParameters(Wire):
     max_abs: float
     min_cosine: float
     max_flip_rate: float
+    max_rows: int = 1
 
 
 class GoldenResult(StepResult):
     report: GoldenReport
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    number: int
-    raw: bytes
-    inputs: dict[str, Array]
-    outputs: dict[str, Array]
-    answer: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -72,26 +67,73 @@ class _Tally:
             if output.cosine < parameters.min_cosine:
                 return (
                     f"engine, output {output.output!r}: cosine {output.cosine:.4f} with the recorded ones "
-                    "over all "
-                    f"pairs (limit {parameters.min_cosine:g})"
+                    f"over all pairs (limit {parameters.min_cosine:g})"
                 )
         if self.flips > max(1, math.ceil(parameters.max_flip_rate * self.classified)):
             return f"engine: {self.flips} of {self.classified} pairs get another label"
         return None
 
 
+@dataclass(slots=True)
+class _Trial:
+    """Pairs that agree alone, waiting to be run together."""
+
+    engine: LoadedEngine
+    filler: Filler
+    max_rows: int
+    max_abs: float
+    waiting: list[tuple[Pair, Tensors, Tensors]] = field(default_factory=list)
+
+    def add(self, pair: Pair, inputs: Tensors, outputs: Tensors) -> str | None:
+        """`outputs`: as recorded, or as the engine gave them for this pair alone."""
+        self.waiting.append((pair, inputs, outputs))
+        full = len(self.waiting) == min(TOGETHER, self.max_rows)
+        return self.run() if full else None
+
+    def run(self) -> str | None:
+        together, self.waiting = self.waiting, []
+        if len(together) < 2:
+            return None
+        joined = self.filler.join([inputs for _, inputs, _ in together])
+        parts = split(self.engine.infer(joined), [rows_of(inputs) for _, inputs, _ in together])
+        company = f"in one run with pairs {together[0][0].number} to {together[-1][0].number}"
+        for (pair, inputs, wanted), got in zip(together, parts, strict=True):
+            own = self.filler.cut(got, self.filler.length(inputs))
+            where = f"pair {pair.number}, {company}, engine, output"
+            found = first_difference(where, wanted, own, self.max_abs)
+            if found:
+                return f"{found}; the padding rule (masking, side) is not the model's"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Everything that pairs are compared by."""
+
+    parameters: GoldenParameters
+    process: Preprocess
+    engine: LoadedEngine
+    answer: Postprocess
+    trial: _Trial | None
+    tally: _Tally
+
+
 def run(parameters: GoldenParameters, inputs: Inputs, out: Path) -> GoldenResult:
-    process = preprocess(parameters.pipeline, parameters.signature)
+    files = files_of(parameters.pipeline, inputs)
+    process = preprocess(parameters.pipeline, parameters.signature, files)
     try:
-        answer = post(parameters.pipeline, parameters.signature)
+        answer = post(parameters.pipeline, parameters.signature, files)
     except PipelineMismatch as error:
         raise Refused(f"the version's post-processing doesn't fit its signature: {error}") from error
     tally = _Tally()
     first: str | None = None
     with opened(inputs["engine"], parameters.target) as engine:
+        bench = _Bench(parameters, process, engine, answer, _trial(parameters, engine), tally)
         for pair in read_pairs(inputs["golden"], parameters.signature):
             tally.pairs += 1
-            first = first or _compare(pair, process, engine, answer, parameters, tally)
+            first = first or _compare(pair, bench)
+        if bench.trial is not None:
+            first = first or _guarded("the last pairs together", bench.trial)
     if not tally.pairs:
         raise Refused("the golden file has no pairs; record some with the training code")
     first = first or tally.difference(parameters)
@@ -99,74 +141,61 @@ def run(parameters: GoldenParameters, inputs: Inputs, out: Path) -> GoldenResult
     return GoldenResult(says=first or f"all {tally.pairs} golden pairs agree", report=report)
 
 
-def read_pairs(path: Path, signature: Signature) -> Iterator[Pair]:
-    """Raises Refused on a line that is no pair."""
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                found = orjson.loads(line)
-                yield Pair(
-                    number,
-                    base64.b64decode(found["raw"], validate=True),
-                    _tensors(found.get("inputs") or {}, signature.inputs),
-                    _tensors(found.get("outputs") or {}, signature.outputs),
-                    dict(found.get("answer") or {}),
-                )
-            except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-                raise Refused(
-                    f"line {number} of the golden file is no pair ({type(error).__name__}: {error}); a pair "
-                    "is "
-                    '{"raw": base64, "inputs": {name: {dtype, shape, data: base64}}, "outputs": {…}, '
-                    '"answer": {…}}'
-                ) from error
+def _trial(parameters: GoldenParameters, engine: LoadedEngine) -> _Trial | None:
+    filler = filler_of(parameters.pipeline, parameters.signature)
+    if filler is None or not parameters.exact or parameters.max_rows < 2:
+        return None
+    return _Trial(engine, filler, parameters.max_rows, parameters.max_abs)
 
 
-def _tensors(found: Mapping[str, Any], specs: tuple[TensorSpec, ...]) -> dict[str, Array]:
-    """Little-endian, rows first; a batch axis of 1 is added where it was left out."""
-    ranks = {spec.name: len(spec.shape) for spec in specs}
-    tensors: dict[str, Array] = {}
-    for name, value in found.items():
-        dtype, data = Dtype(value["dtype"]), base64.b64decode(value["data"], validate=True)
-        if dtype is Dtype.BYTES:
-            tensor = unpack_bytes(data, value["shape"])
-        else:
-            plain = numpy_dtype(dtype).newbyteorder("<")
-            tensor = np.frombuffer(data, dtype=plain).reshape(value["shape"]).astype(numpy_dtype(dtype))
-        tensors[name] = tensor[np.newaxis] if tensor.ndim == ranks.get(name, tensor.ndim) - 1 else tensor
-    return tensors
-
-
-def _compare(
-    pair: Pair,
-    process: Any,
-    engine: LoadedEngine,
-    answer: Postprocess,
-    parameters: GoldenParameters,
-    tally: _Tally,
-) -> str | None:
-    where = f"pair {pair.number}"
+def _guarded(where: str, trial: _Trial) -> str | None:
     try:
-        made = process(pair.raw)
-        found = first_difference(f"{where}, pre-processing, input", pair.inputs, made, 1e-6)
-        if found:
-            return found
-        outputs = engine.infer(pair.inputs or made)
-        found = _compare_outputs(where, pair, outputs, parameters, tally)
-        if found:
-            return found
-        _count_flip(pair, outputs, parameters.pipeline, tally)
-        if not pair.answer:
-            return None
-        recorded = pair.outputs if _complete(pair.outputs, parameters.signature) else None
-        if recorded is None and not parameters.exact:
-            return None
-        given = answer(recorded or outputs, 1)[0]
-        limit = 1e-6 if recorded else max(parameters.max_abs, 1e-6)
-        return answer_difference(f"{where}, post-processing, answer", pair.answer, given, limit)
+        return trial.run()
     except (RuntimeFault, IllegalAnswer) as error:
         return f"{where}: {error}"
+
+
+def _compare(pair: Pair, bench: _Bench) -> str | None:
+    where = f"pair {pair.number}"
+    parameters = bench.parameters
+    try:
+        made = bench.process.prepare(pair.raw)
+        found = first_difference(f"{where}, pre-processing, input", pair.inputs, made.tensors, 1e-6)
+        if found:
+            return found
+        inputs = pair.inputs or made.tensors
+        outputs = bench.engine.infer(inputs)
+        found = _compare_outputs(where, pair, outputs, parameters, bench.tally)
+        if found:
+            return found
+        _count_flip(pair, outputs, parameters.pipeline, bench.tally)
+        found = _compare_answers(where, pair, made, outputs, bench)
+        if found or bench.trial is None:
+            return found
+        return bench.trial.add(pair, inputs, {**outputs, **pair.outputs})
+    except (RuntimeFault, IllegalAnswer) as error:
+        return f"{where}: {error}"
+
+
+def _compare_answers(where: str, pair: Pair, made: Prepared, outputs: Outputs, bench: _Bench) -> str | None:
+    if not pair.answers:
+        return None
+    recorded = pair.outputs if _complete(pair.outputs, bench.parameters.signature) else None
+    if recorded is None and not bench.parameters.exact:
+        return None
+    rows = rows_of(pair.inputs or made.tensors)
+    if len(pair.answers) != rows:
+        return (
+            f"{where}, pre-processing: {len(pair.answers)} answers were recorded, and ours makes {rows} rows"
+        )
+    given = bench.answer(recorded or outputs, rows, made.place)
+    limit = 1e-6 if recorded else max(bench.parameters.max_abs, 1e-6)
+    layer = f"{where}, post-processing, answer"
+    differences = (
+        answer_difference(layer if rows == 1 else f"{layer} {row}", wanted, got, limit)
+        for row, (wanted, got) in enumerate(zip(pair.answers, given, strict=True))
+    )
+    return next((found for found in differences if found), None)
 
 
 def _complete(outputs: Mapping[str, Array], signature: Signature) -> bool:
@@ -198,9 +227,9 @@ def _count_flip(pair: Pair, got: Outputs, pipeline: PipelineSpec, tally: _Tally)
 
 STEP = Step(
     name="golden",
-    revision=1,
+    revision=2,
     requires=("engine", "golden"),
-    accepts=(),
+    accepts=(FILES,),
     outputs=(),
     parameters=GoldenParameters,
     result=GoldenResult,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from builder.judging import BATCH_ROWS, judge
+from builder.prepare import FILES, files_of
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Step, StepResult
 from registry.contract.identity import TargetName
@@ -31,8 +32,9 @@ def run(parameters: JudgeParameters, inputs: Inputs, out: Path) -> JudgeResult:
         opened(inputs["model"], parameters.target, parameters.threads) as engine,
         (out / JUDGEMENTS).open("wb") as lines,
     ):
+        files = files_of(parameters.contract.pipeline, inputs)
         batch_rows = BATCH_ROWS if parameters.batchable else 1
-        for judged in judge(engine, parameters.contract, inputs["rows"], batch_rows):
+        for judged in judge(engine, parameters.contract, inputs["rows"], batch_rows, files):
             one = judged.judgement
             rows += 1
             labelled += one.truth is not None
@@ -48,7 +50,7 @@ STEP = Step(
     name="judge",
     revision=1,
     requires=("model", "rows"),
-    accepts=(),
+    accepts=(FILES,),
     outputs=(JUDGEMENTS,),
     parameters=JudgeParameters,
     result=JudgeResult,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from builder.prepare import preprocess, read_samples_of
+from builder.prepare import FILES, files_of, preprocess, read_samples_of
 from builder.rows import read_labels
 from builder.samples import Array, Sample, write_samples
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.pipeline import PipelineSpec
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from registry.contract.wire import Wire
+from serving.pipeline.files import Files
 from serving.runtimes.dtypes import numpy_dtype
 
 MADE_UP_ROWS = 16
@@ -34,21 +35,22 @@ class SampleStepResult(StepResult):
 def run(parameters: SampleParameters, inputs: Inputs, out: Path) -> SampleStepResult:
     folder = inputs.get("rows")
     if folder is None:
-        preprocess(parameters.pipeline, parameters.signature)
+        preprocess(parameters.pipeline, parameters.signature, files_of(parameters.pipeline, inputs))
         samples = made_up(parameters.signature)
         says = f"{len(samples)} made-up rows: the recipe names no data set"
     else:
-        samples = _chosen(folder, parameters)
+        samples = _chosen(folder, parameters, files_of(parameters.pipeline, inputs))
         says = f"{len(samples)} rows of the data set"
     write_samples(out / "sample.npz", samples)
     return SampleStepResult(says=says, rows=len(samples), made_up=folder is None)
 
 
-def _chosen(folder: Path, parameters: SampleParameters) -> list[Sample]:
+def _chosen(folder: Path, parameters: SampleParameters, files: Files) -> list[Sample]:
     """The rows whose keys have the smallest hashes: random, and the same whatever the order of the rows."""
     keys = sorted(read_labels(folder), key=lambda key: hashlib.sha256(key.encode()).digest())
     only = frozenset(keys[: parameters.rows])
-    found = [sample for _, sample in read_samples_of(folder, parameters.pipeline, parameters.signature, only)]
+    rows = read_samples_of(folder, parameters.pipeline, parameters.signature, only, files)
+    found = [sample for _, sample in rows]
     if not found:
         raise Refused("the data set has no rows in its shards; register one whose index and shards agree")
     return sorted(found, key=lambda sample: sample.key)
@@ -84,7 +86,7 @@ STEP = Step(
     name="sample",
     revision=1,
     requires=(),
-    accepts=("rows",),
+    accepts=("rows", FILES),
     outputs=("sample.npz",),
     parameters=SampleParameters,
     result=SampleStepResult,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builder.judging import BATCH_ROWS, Judgement, judge
+from builder.prepare import FILES, files_of
 from builder.references import References
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
@@ -41,8 +42,9 @@ def run(parameters: ValidateParameters, inputs: Inputs, out: Path) -> ValidateRe
     left_out = 0
     recorded = _judgements(inputs["judgements"])
     with opened(inputs["engine"], parameters.target, parameters.threads) as engine:
+        files = files_of(parameters.contract.pipeline, inputs)
         batch_rows = BATCH_ROWS if parameters.batchable else 1
-        for judged in judge(engine, parameters.contract, inputs["rows"], batch_rows):
+        for judged in judge(engine, parameters.contract, inputs["rows"], batch_rows, files):
             source = next(recorded, None)
             if source is None or source.key != judged.judgement.key:
                 raise Refused(
@@ -73,7 +75,7 @@ STEP = Step(
     name="validate",
     revision=1,
     requires=("engine", "rows", "judgements"),
-    accepts=("calibrated",),
+    accepts=("calibrated", FILES),
     outputs=(),
     parameters=ValidateParameters,
     result=ValidateResult,

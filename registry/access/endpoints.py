@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from registry.access import service
 from registry.contract.pages import Page
-from registry.contract.tokens import Role, SessionCreate, Token, TokenCreate, TokenSecret, Whoami
+from registry.contract.tokens import Role, SessionCreate, Token, TokenCreate, TokenRotate, TokenSecret, Whoami
 from registry.edge.pages import Limit, PageToken, after
 from registry.edge.route import EdgeRoute, transaction
 from registry.edge.unit import UnitOfWork, requires
@@ -32,6 +32,13 @@ async def create(body: TokenCreate, unit: UnitOfWork, response: Response) -> Tok
 @router.get("/tokens", dependencies=[_ADMIN])
 async def listing(unit: UnitOfWork, page_token: PageToken = None, limit: Limit = 100) -> Page[Token]:
     return await service.listing(unit, after(page_token, str), limit)
+
+
+@router.post("/tokens/{token}/rotate", status_code=201, dependencies=[_ADMIN])
+async def rotate(token: str, body: TokenRotate, unit: UnitOfWork, response: Response) -> TokenSecret:
+    """The same rights under a new secret, shown once. The old one goes on working for the grace."""
+    response.headers["cache-control"] = "no-store"
+    return await service.rotate(unit, token, body)
 
 
 @router.post("/tokens/{token}/revoke", dependencies=[_ADMIN])

@@ -10,12 +10,13 @@ from registry.contract.builds import Build, BuildCreate, BuildPhase, Engine, Eng
 from registry.contract.deployments import Arm
 from registry.contract.identity import VersionRef, parse_version
 from registry.contract.pages import Page
-from registry.contract.versions import Framework, VersionStage
+from registry.contract.versions import Framework, VersionContract, VersionStage
 from registry.datasets import service as datasets
 from registry.edge.pages import page
 from registry.edge.unit import Unit
 from registry.errors import GuardFailed, Invalid, NotFound
 from registry.lifecycle.builds import BuildEvent
+from registry.lifecycle.contracts import is_servable
 from registry.lifecycle.recipes import default_recipe, queue_of, recipe_faults
 from registry.models import service as models
 from registry.tables.base import new_id
@@ -36,6 +37,11 @@ async def create(unit: Unit, body: BuildCreate) -> Build:
             "upload its files and seal it first"
             if version.phase in (VersionStage.DRAFT, VersionStage.VERIFYING)
             else "register a new version",
+        )
+    if not is_servable(VersionContract.model_validate(version.contract)):
+        raise GuardFailed(
+            f"{version.ref} has no serving contract: {version.phase_reason or 'its signature is empty'}",
+            "register it again with a contract (slipway version register --contract FILE)",
         )
     recipe = body.recipe or default_recipe(Framework(version.framework))
     await _check(unit.session, recipe)

@@ -1,9 +1,11 @@
 """Calls on tokens, on who one is, and on the audit trail."""
 
+from datetime import datetime
+
 from registry.client.call import Call, path, query
 from registry.contract.audit import AuditEntry
 from registry.contract.pages import Page
-from registry.contract.tokens import SessionCreate, Token, TokenCreate, TokenSecret, Whoami
+from registry.contract.tokens import SessionCreate, Token, TokenCreate, TokenRotate, TokenSecret, Whoami
 from registry.contract.wire import Command
 
 
@@ -17,6 +19,11 @@ def create_token(body: TokenCreate) -> Call[TokenSecret]:
 
 def tokens(page_token: str | None = None, limit: int = 100) -> Call[Page[Token]]:
     return Call("GET", path("tokens"), Page[Token], query=query(page_token=page_token, limit=limit))
+
+
+def rotate_token(token: str, body: TokenRotate) -> Call[TokenSecret]:
+    """A new secret with the same rights; the old one works until the grace is over."""
+    return Call("POST", path("tokens", token, "rotate"), TokenSecret, body)
 
 
 def revoke_token(token: str) -> Call[Token]:
@@ -38,11 +45,23 @@ def audit(
     actor: str | None = None,
     page_token: str | None = None,
     limit: int = 100,
+    action: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
 ) -> Call[Page[AuditEntry]]:
-    """Newest first. `subject`: a prefix, such as `deployment:prod/sentiment`."""
+    """Newest first. `subject`: a prefix, such as `deployment:prod/sentiment`. `action`: one of them, or a
+    family such as `release.`; `since` is included, `until` is not, and both have a time zone."""
     return Call(
         "GET",
         path("audit"),
         Page[AuditEntry],
-        query=query(subject=subject, actor=actor, page_token=page_token, limit=limit),
+        query=query(
+            subject=subject,
+            actor=actor,
+            action=action,
+            since=since.isoformat() if since else None,
+            until=until.isoformat() if until else None,
+            page_token=page_token,
+            limit=limit,
+        ),
     )

@@ -71,8 +71,16 @@ def engine(engine: str) -> Call[Engine]:
     return Call("GET", path("engines", engine), Engine)
 
 
-def engines(version: str | None = None, limit: int = 100) -> Call[Page[Engine]]:
-    return Call("GET", path("engines"), Page[Engine], query=query(version=version, limit=limit))
+def engines(
+    version: str | None = None, page_token: str | None = None, limit: int = 100
+) -> Call[Page[Engine]]:
+    """Newest first."""
+    return Call(
+        "GET",
+        path("engines"),
+        Page[Engine],
+        query=query(version=version, page_token=page_token, limit=limit),
+    )
 
 
 def arm(arm: str) -> Call[Arm]:

@@ -18,7 +18,7 @@ class Call(Generic[T]):
     path: str
     result: Any
     body: BaseModel | None = None
-    query: dict[str, str | int | float] = field(default_factory=dict)
+    query: dict[str, str | int | float | list[str]] = field(default_factory=dict)
     if_match: int | None = None
     timeout_s: float = 30.0
     repeatable: bool = True
@@ -36,6 +36,8 @@ def path(*segments: str | int) -> str:
     return "/v1/" + "/".join(quote(str(segment), safe="") for segment in segments)
 
 
-def query(**values: str | int | float | None) -> dict[str, str | int | float]:
-    """The values that are given."""
+def query(
+    **values: str | int | float | list[str] | None,
+) -> dict[str, str | int | float | list[str]]:
+    """The values that are given; a list is sent as several of one name."""
     return {name: value for name, value in values.items() if value is not None}

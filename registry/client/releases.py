@@ -3,7 +3,15 @@
 from registry.client.call import Call, path, query
 from registry.client.deployments import at
 from registry.contract.pages import Page
-from registry.contract.releases import Promote, Receipt, ReceiptNote, Release, RollBack, Transition
+from registry.contract.releases import (
+    Promote,
+    Receipt,
+    ReceiptNote,
+    Reject,
+    Release,
+    RollBack,
+    Transition,
+)
 from registry.contract.verdicts import Explanation
 
 
@@ -22,7 +30,18 @@ def page(ref: str, page_token: str | None = None, limit: int = 100) -> Call[Page
 
 
 def approve(ref: str, number: int, body: Transition) -> Call[Release]:
+    """Another person's release. The last approval that its policy wants starts it."""
     return Call("POST", at(ref, "releases", number, "approve"), Release, body)
+
+
+def withdraw(ref: str, number: int, body: Transition) -> Call[Release]:
+    """Takes one's own approval back, as long as the release has not started."""
+    return Call("POST", at(ref, "releases", number, "withdraw"), Release, body)
+
+
+def reject(ref: str, number: int, body: Reject) -> Call[Release]:
+    """Ends a release that awaits approval."""
+    return Call("POST", at(ref, "releases", number, "reject"), Release, body)
 
 
 def advance(ref: str, number: int, body: Transition) -> Call[Release]:
@@ -56,8 +75,9 @@ def receipt(rollback: str, wait: float | None = None) -> Call[Receipt]:
     return Call("GET", path("rollbacks", rollback), Receipt, query=query(wait=wait), timeout_s=60)
 
 
-def receipts(ref: str, limit: int = 100) -> Call[Page[Receipt]]:
-    return Call("GET", at(ref, "rollbacks"), Page[Receipt], query=query(limit=limit))
+def receipts(ref: str, page_token: str | None = None, limit: int = 100) -> Call[Page[Receipt]]:
+    """Newest first."""
+    return Call("GET", at(ref, "rollbacks"), Page[Receipt], query=query(page_token=page_token, limit=limit))
 
 
 def note(rollback: str, body: ReceiptNote) -> Call[Receipt]:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -97,6 +97,17 @@ class Client:
         """Where the call redirects to; the redirect is not followed. Raises as a call does."""
         return _location(call, self._send(call))
 
+    def pieces(self, call: Call[bytes]) -> Iterator[bytes]:
+        """The answer as it comes, however long it is; sent once. Raises as a call does, also midway."""
+        try:
+            with self._http.stream(**_request(call, self._token, "")) as response:  # type: ignore[arg-type]
+                if not response.is_success:
+                    response.read()
+                    _answer(call, response)
+                yield from response.iter_bytes()
+        except httpx.TransportError as error:
+            raise Unreachable(self.url, str(error) or type(error).__name__) from error
+
     def _send(self, call: Call[T]) -> httpx.Response:
         key = str(uuid.uuid4())
         pauses = _pauses()
@@ -141,6 +152,18 @@ class AsyncClient:
     async def location(self, call: Call[T]) -> str:
         """Where the call redirects to; the redirect is not followed. Raises as a call does."""
         return _location(call, await self._send(call))
+
+    async def pieces(self, call: Call[bytes]) -> AsyncIterator[bytes]:
+        """The answer as it comes, however long it is; sent once. Raises as a call does, also midway."""
+        try:
+            async with self._http.stream(**_request(call, self._token, "")) as response:  # type: ignore[arg-type]
+                if not response.is_success:
+                    await response.aread()
+                    _answer(call, response)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.TransportError as error:
+            raise Unreachable(self.url, str(error) or type(error).__name__) from error
 
     async def _send(self, call: Call[T]) -> httpx.Response:
         key = str(uuid.uuid4())

@@ -27,6 +27,11 @@ def blob(digest: str) -> Call[Blob]:
     return Call("GET", path("blobs", digest, "meta"), Blob)
 
 
+def delete_blob(digest: str) -> Call[None]:
+    """Bytes that nothing refers to. 409 names what does."""
+    return Call("DELETE", path("blobs", digest), None)
+
+
 def content(digest: str) -> Call[None]:
     """Redirects to the bytes at the store: send it with `Client.location`."""
     return Call("GET", path("blobs", digest), None)

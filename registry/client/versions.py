@@ -29,6 +29,21 @@ def page(model: str, page_token: str | None = None, limit: int = 100) -> Call[Pa
     )
 
 
+def search(
+    filter: str | None = None,
+    order_by: str | None = None,
+    page_token: str | None = None,
+    limit: int = 100,
+) -> Call[Page[Version]]:
+    """Of all models: `tags.team='nlp' and metrics.top1@valset>0.9 and stage=ready`, newest first."""
+    return Call(
+        "GET",
+        path("versions"),
+        Page[Version],
+        query=query(filter=filter, order_by=order_by, page_token=page_token, limit=limit),
+    )
+
+
 def seal(model: str, number: int) -> Call[Version]:
     """draft → verifying; → ready once every file is verified, or rejected with the file named."""
     return Call("POST", _at(model, number, "seal"), Version, Command())
@@ -36,6 +51,16 @@ def seal(model: str, number: int) -> Call[Version]:
 
 def archive(model: str, number: int, body: StageChange) -> Call[Version]:
     return Call("POST", _at(model, number, "archive"), Version, body)
+
+
+def restore(model: str, number: int, body: StageChange) -> Call[Version]:
+    """archived → ready, by way of verifying."""
+    return Call("POST", _at(model, number, "restore"), Version, body)
+
+
+def delete(model: str, number: int, revision: int) -> Call[None]:
+    """A draft, rejected or archived version. 409 names what refers to it."""
+    return Call("DELETE", _at(model, number), None, if_match=revision)
 
 
 def quarantine(model: str, number: int, body: StageChange) -> Call[Version]:

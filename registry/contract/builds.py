@@ -4,11 +4,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from registry.contract.identity import Digest, TargetName
 from registry.contract.versions import DatasetRef
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Wire, added
 
 
 class Precision(StrEnum):
@@ -45,6 +45,16 @@ class Int8Options(Wire):
     calibrator: Literal["minmax"] = "minmax"
 
 
+class ImportOptions(Wire):
+    """How a framework's files become ONNX. `exporter`: for PyTorch; `auto` takes the first that works.
+
+    `accept_threshold_flips`: build trees although values near their thresholds change sides as FP32.
+    """
+
+    exporter: Literal["auto", "dynamo", "legacy"] = "auto"
+    accept_threshold_flips: bool = False
+
+
 class Limits(Wire):
     """Of every step's subprocess."""
 
@@ -61,9 +71,17 @@ class Recipe(Command):
     validation: DatasetRef | None = None
     optimise: bool = True
     opset: int | None = Field(default=None, ge=17)
+    importing: ImportOptions = added(ImportOptions())
     int8: Int8Options = Int8Options()
     tolerances: Tolerances = Tolerances()
     limits: Limits = Limits()
+
+
+def _known_fields(value: object) -> object:
+    """A recipe in an answer may have options of a later registry; only one that a person sends must not."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name in Recipe.model_fields}
 
 
 class BuildCreate(Command):
@@ -252,7 +270,7 @@ class Engine(EngineReport):
 class Build(Wire):
     id: str
     version: str
-    recipe: Recipe
+    recipe: Annotated[Recipe, BeforeValidator(_known_fields)]
     phase: BuildPhase
     reason: str
     since: datetime

@@ -9,10 +9,10 @@ data: base64}}, "outputs": {…}, "answer": {…}}, recorded by the training cod
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from registry.contract.identity import Digest, Name
-from registry.contract.versions import DatasetRef, FileEntry, Tags
+from registry.contract.versions import MAX_FILES, DatasetRef, FileEntry, Tags
 from registry.contract.wire import Command, Wire
 
 DatasetKind = Literal["calibration", "validation", "reference", "golden", "training"]
@@ -20,19 +20,29 @@ RowForm = Literal["raw", "tensors"]
 
 
 class DatasetCreate(Command):
-    """Every file must have been uploaded and verified before."""
+    """Every file must have been uploaded and verified before. `retain_until`: see `Dataset`."""
 
     name: Name
     kind: DatasetKind
     form: RowForm
-    shards: tuple[FileEntry, ...] = Field(min_length=1, max_length=10_000)
+    shards: tuple[FileEntry, ...] = Field(min_length=1, max_length=MAX_FILES)
     index: FileEntry
     rows: int = Field(ge=1)
     provenance: str = Field(default="", max_length=2048)
     tags: Tags = {}
+    retain_until: AwareDatetime | None = None
+
+
+class DatasetPatch(Command):
+    """None: the data set stays."""
+
+    retain_until: AwareDatetime | None
 
 
 class Dataset(Wire):
+    """Immutable but for `retain_until`: after it the collector deletes the data set, unless something refers
+    to it; None: it stays. `revision` counts its changes."""
+
     name: Name
     version: int
     kind: DatasetKind
@@ -43,6 +53,8 @@ class Dataset(Wire):
     digest: Digest
     provenance: str
     tags: Tags
+    retain_until: datetime | None = None
+    revision: int = 1
     created_at: datetime
     created_by: str
 

@@ -1,11 +1,13 @@
 """Deployments: a model served under a name in an environment."""
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from registry.contract.identity import ArmId, Environment, Name
 from registry.contract.routes import BASIS_POINTS, ArmRole, Fence, Route, RoutingUnit, Share
+from registry.contract.tokens import Role
 from registry.contract.versions import DatasetRef
 from registry.contract.wire import Command, Wire
 
@@ -66,13 +68,18 @@ class MetricsGate(Wire):
 
 
 class Policy(Wire):
-    """`auto_advance` False: steps are advanced by command; freeze and roll back stay automatic."""
+    """`auto_advance` False: steps are advanced by command; freeze and roll back stay automatic.
+
+    `approvals` people of the role `approver_role`, none of them its author, must approve a release before it
+    starts. Rolling back and aborting need no approval.
+    """
 
     plan: tuple[PlanStep, ...] = Field(default=DEFAULT_PLAN, min_length=1, max_length=50)
     auto_advance: bool = True
     auto_roll_back: bool = True
     allow_unproven: bool = False
     approvals: int = Field(default=0, ge=0, le=10)
+    approver_role: Literal[Role.APPROVER, Role.RELEASER, Role.ADMIN] = Role.APPROVER
     min_ready: int = Field(default=1, ge=1)
     standby_s: float = Field(default=86_400, ge=0)
     node_timeout_s: float = Field(default=60, gt=0)

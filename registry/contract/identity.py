@@ -46,6 +46,12 @@ class DeploymentRef:
         return f"{self.environment}/{self.name}"
 
 
+def suggested_name(text: str) -> str | None:
+    """A name that may be given, as near to `text` as can be; None: nothing of it may stay."""
+    kept = re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:64].strip("._-")
+    return kept or None
+
+
 def parse_version(text: str) -> VersionRef:
     """Raises ValueError with a sentence that says what form is wanted."""
     found = _VERSION.match(text)

@@ -9,7 +9,7 @@ from pydantic import Field
 from registry.contract.counters import CounterEdges, CounterReport
 from registry.contract.identity import ArmId, Digest, Environment, Name, TargetName
 from registry.contract.routes import ArmRole, Fence, RoutingUnit, Share
-from registry.contract.versions import VersionContract
+from registry.contract.versions import FileEntry, VersionContract
 from registry.contract.wire import Command, Wire
 
 
@@ -34,13 +34,17 @@ class Hardware(Wire):
 
 
 class Enrol(Wire):
-    """`targets`: what the node can load, best first. `address`: host:port of its gateway."""
+    """`targets`: what the node can load, best first. `address`: host:port of its gateway. `environment`:
+    where the node means to be, so that a one-time token of another one is refused; None: wherever the
+    token says.
+    """
 
     name: Name
     targets: tuple[TargetName, ...] = Field(min_length=1)
     labels: dict[str, str] = {}
     hardware: Hardware
     address: str
+    environment: Environment | None = None
 
 
 class Enrolled(Wire):
@@ -64,7 +68,8 @@ class EngineRef(Wire):
 
 
 class AssignedArm(Wire):
-    """One arm that the node must hold. `contract` tells pipeline, observables and batch limits.
+    """One arm that the node must hold. `contract` tells pipeline, observables and batch limits, `files` are
+    those of the version that its pipeline reads (fetched like engines).
 
     `engine` None: no engine of this arm fits the node's targets; `reason` says so.
     """
@@ -76,6 +81,7 @@ class AssignedArm(Wire):
     engine: EngineRef | None
     reason: str = ""
     contract: VersionContract
+    files: tuple[FileEntry, ...] = ()
 
 
 class Fragment(Wire):

@@ -21,6 +21,7 @@ class ProblemType(StrEnum):
     IDEMPOTENCY_MISMATCH = "idempotency-mismatch"
     FENCED = "fenced"
     TOO_LARGE = "too-large"
+    GONE = "gone"
     UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type"
     METHOD_NOT_ALLOWED = "method-not-allowed"
     RATE_LIMITED = "rate-limited"

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from registry.contract.deployments import Arm, PlanStep
+from registry.contract.tokens import Role
 from registry.contract.verdicts import Verdict
 from registry.contract.wire import Command, Wire
 
@@ -46,9 +47,16 @@ class Promote(Command):
 
 
 class Transition(Command):
-    """Body of advance, pause, resume, abort, approve, start."""
+    """Body of advance, pause, resume, abort, approve, withdraw."""
 
     reason: str = Field(default="", max_length=1024)
+    expected_revision: int | None = None
+
+
+class Reject(Command):
+    """One person's no ends a release that awaits approval; it needs a reason."""
+
+    reason: str = Field(min_length=1, max_length=1024)
     expected_revision: int | None = None
 
 
@@ -76,9 +84,13 @@ class StepChange(Wire):
 
 
 class Approval(Wire):
+    """`arm` is what was approved; when the release's arm changes, the approvals of the old one are void and
+    not listed any more."""
+
     by: str
     at: datetime
     reason: str
+    arm: str | None = None
 
 
 class Release(Wire):
@@ -97,6 +109,7 @@ class Release(Wire):
     guards: tuple[Guard, ...]
     approvals: tuple[Approval, ...]
     approvals_needed: int
+    approver_role: Role = Role.APPROVER
     verdict: Verdict | None
     laggards: tuple[str, ...] = ()
     history: tuple[StepChange, ...] = ()
@@ -107,11 +120,15 @@ class Release(Wire):
 
 
 class RollBack(Command):
-    """Every field may be left out; no If-Match, no key. `wait` in seconds: answer when all confirmed."""
+    """Every field may be left out; no If-Match, no key. `wait` in seconds: answer when all confirmed.
+
+    `allow_unfit`: also to a version that is quarantined or archived, which is refused otherwise.
+    """
 
     to: str | None = Field(default=None, description="MODEL@NUMBER[@PRECISION] or an arm id")
     reason: str = Field(default="", max_length=1024)
     expected_generation: int | None = None
+    allow_unfit: bool = False
     wait: float | None = Field(default=None, ge=0, le=30)
 
 

@@ -8,9 +8,13 @@ from pydantic import Field
 
 from registry.contract.identity import Digest, Name
 from registry.contract.pipeline import PipelineSpec
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Wire, added
 
 Tags = dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=256)]]
+
+
+# Of one version or data set.
+MAX_FILES = 10_000
 
 
 class ModelCreate(Command):
@@ -88,6 +92,20 @@ class BatchRule(Wire):
     max_rows: int = Field(default=32, ge=1, le=4096)
 
 
+class SourceOptions(Wire):
+    """How a framework's own files are read, where they don't say it themselves.
+
+    `file`: the one that is the model, among several. `entry`: `MODULE:CALLABLE` that makes a PyTorch module
+    without arguments, for a state-dict that comes with its source. `part`: the submodule of a TorchScript
+    file that is the model (`encoder.body`). `function`: the signature of a SavedModel.
+    """
+
+    file: str | None = Field(default=None, max_length=512)
+    entry: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=256)
+    part: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*$", max_length=256)
+    function: str = Field(default="serving_default", min_length=1, max_length=256)
+
+
 class VersionContract(Wire):
     """What a version promises to callers and watchers. Part of the sealed version.
 
@@ -100,6 +118,7 @@ class VersionContract(Wire):
     observables: tuple[Observable, ...] = ()
     batch: BatchRule = BatchRule()
     golden: str | None = None
+    source: SourceOptions = added(SourceOptions())
 
 
 class FileEntry(Wire):
@@ -111,12 +130,15 @@ class FileEntry(Wire):
 
 
 class Framework(StrEnum):
+    """`pyfunc`: a Python function of MLflow, which is kept and downloaded but never built."""
+
     ONNX = "onnx"
     PYTORCH = "pytorch"
     TENSORFLOW = "tensorflow"
     LIGHTGBM = "lightgbm"
     SKLEARN = "sklearn"
     XGBOOST = "xgboost"
+    PYFUNC = "pyfunc"
 
 
 class DatasetRef(Wire):
@@ -148,7 +170,7 @@ class VersionCreate(Command):
     """Reserves the next number. Files are declared here and uploaded by digest afterwards."""
 
     framework: Framework
-    files: tuple[FileEntry, ...] = Field(min_length=1, max_length=10_000)
+    files: tuple[FileEntry, ...] = Field(min_length=1, max_length=MAX_FILES)
     contract: VersionContract
     lineage: Lineage = Lineage()
     description: str = Field(default="", max_length=4096)
@@ -156,6 +178,8 @@ class VersionCreate(Command):
 
 
 class Version(Wire):
+    """`warnings`: where a version that is quarantined or archived is still in use, as of now."""
+
     model: Name
     number: int
     stage: VersionStage
@@ -170,13 +194,14 @@ class Version(Wire):
     description: str
     tags: Tags
     aliases: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     revision: int
     created_at: datetime
     created_by: str
 
 
 class StageChange(Command):
-    """Body of archive, quarantine and restore."""
+    """Body of archive, restore and quarantine."""
 
     reason: str = Field(min_length=1, max_length=1024)
     expected_revision: int | None = None
@@ -204,7 +229,11 @@ class MetricsAppend(Command):
 
 
 class AliasSet(Command):
-    version: int = Field(ge=1)
+    """`expected_version`: the version that the alias must name until now, 0 for none; None: whichever."""
+
+    version: int = Field(ge=1, lt=1_000_000_000)
+    expected_version: int | None = Field(default=None, ge=0, lt=1_000_000_000)
+    reason: str = Field(default="", max_length=1024)
 
 
 class Alias(Wire):
@@ -213,3 +242,16 @@ class Alias(Wire):
     version: int
     set_at: datetime
     set_by: str
+
+
+class AliasChange(Wire):
+    """One entry of an alias's history. None: there was no alias before, or there is none after."""
+
+    alias: Name
+    model: Name
+    before: int | None
+    after: int | None
+    at: datetime
+    by: str
+    reason: str
+    via: str

@@ -1,9 +1,10 @@
 """The two bases of all wire types, and the digest of a wire value."""
 
 import hashlib
+from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Wire(BaseModel):
@@ -16,6 +17,12 @@ class Command(BaseModel):
     """What a person asks for: immutable, unknown fields are refused (a typo must not be lost)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def added(default: Any, **constraints: Any) -> Any:
+    """A field that came after 0.1.0. At its default it is left out, so that what was said before it came
+    keeps its digest, and a reader that refuses unknown fields meets it only where it says something."""
+    return Field(default=default, exclude_if=lambda value: value == default, **constraints)
 
 
 def canonical_json(value: BaseModel | dict[str, object]) -> bytes:

@@ -2,19 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Request, Response
 
-from registry.contract.datasets import Dataset, DatasetCreate
+from registry.contract.datasets import Dataset, DatasetCreate, DatasetPatch
 from registry.contract.identity import Name
 from registry.contract.pages import Page
 from registry.contract.tokens import Role
 from registry.datasets import service
+from registry.edge.etag import tag
 from registry.edge.pages import Limit, PageToken, after
 from registry.edge.roles import READERS
 from registry.edge.route import EdgeRoute
-from registry.edge.unit import UnitOfWork, requires
+from registry.edge.unit import UnitOfWork, match_revision, requires
 
 router = APIRouter(prefix="/v1/datasets", tags=["data sets"], route_class=EdgeRoute)
+
+Number = Annotated[int, Path(ge=1, lt=1_000_000_000)]
 
 
 @router.post("", status_code=201, dependencies=[requires(Role.PUBLISHER, Role.BUILDER)])
@@ -32,5 +35,19 @@ async def listing(unit: UnitOfWork, page_token: PageToken = None, limit: Limit =
 
 
 @router.get("/{name}/versions/{version}", dependencies=[requires(*READERS)])
-async def get(name: Name, version: Annotated[int, Path(ge=1, lt=1_000_000_000)], unit: UnitOfWork) -> Dataset:
-    return await service.get(unit.session, name, version)
+async def get(name: Name, version: Number, unit: UnitOfWork, response: Response) -> Dataset:
+    found = await service.get(unit.session, name, version)
+    tag(response, found.revision)
+    return found
+
+
+@router.patch("/{name}/versions/{version}", dependencies=[requires(Role.PUBLISHER)])
+async def patch(
+    name: Name, version: Number, body: DatasetPatch, unit: UnitOfWork, request: Request, response: Response
+) -> Dataset:
+    """How long the data set stays. Needs If-Match: 428 without it, 412 when someone changed it since."""
+    row = await service.locked(unit.session, name, version)
+    match_revision(request, row.revision, f"the data set {name}@{version}")
+    changed = await service.patch(unit, row, body)
+    tag(response, changed.revision)
+    return changed

@@ -18,10 +18,11 @@ WITH allotted AS (
     RETURNING last_version AS version
 )
 INSERT INTO datasets (
-    name, version, kind, form, shards, index, rows, digest, digests, provenance, tags, created_by
+    name, version, kind, form, shards, index, rows, digest, digests, provenance, tags, retain_until,
+    created_by
 )
 SELECT :name, version, :kind, :form, CAST(:shards AS jsonb), CAST(:index AS jsonb), :rows, :digest,
-    CAST(:digests AS text[]), :provenance, CAST(:tags AS jsonb), :by
+    CAST(:digests AS text[]), :provenance, CAST(:tags AS jsonb), CAST(:retain_until AS timestamptz), :by
 FROM allotted
 RETURNING version, created_at
 """)
@@ -43,6 +44,7 @@ async def create(session: AsyncSession, row: DatasetRow) -> tuple[int, datetime]
                 "digests": row.digests,
                 "provenance": row.provenance,
                 "tags": orjson.dumps(row.tags).decode(),
+                "retain_until": row.retain_until,
                 "by": row.created_by,
             },
         )
@@ -50,9 +52,13 @@ async def create(session: AsyncSession, row: DatasetRow) -> tuple[int, datetime]
     return made.version, made.created_at
 
 
-async def dataset(session: AsyncSession, name: str, version: int) -> DatasetRow | None:
-    query = select(DatasetRow).where(DatasetRow.name == name, DatasetRow.version == version)
-    return (await session.execute(query)).scalar_one_or_none()
+async def dataset(session: AsyncSession, name: str, version: int, *, lock: bool = False) -> DatasetRow | None:
+    query = (
+        select(DatasetRow)
+        .where(DatasetRow.name == name, DatasetRow.version == version)
+        .execution_options(populate_existing=True)
+    )
+    return (await session.execute(query.with_for_update() if lock else query)).scalar_one_or_none()
 
 
 async def newest(session: AsyncSession, name: str) -> int | None:
@@ -61,10 +67,13 @@ async def newest(session: AsyncSession, name: str) -> int | None:
 
 
 async def known(session: AsyncSession, refs: Iterable[DatasetRef]) -> dict[DatasetRef, DatasetRow]:
-    """Those of `refs` that exist."""
+    """Those of `refs` that exist. None of them can be deleted before this transaction ends."""
     keys = [(ref.name, ref.version) for ref in refs]
     rows = await session.execute(
-        select(DatasetRow).where(tuple_(DatasetRow.name, DatasetRow.version).in_(keys))
+        select(DatasetRow)
+        .where(tuple_(DatasetRow.name, DatasetRow.version).in_(keys))
+        .order_by(DatasetRow.name, DatasetRow.version)
+        .with_for_update(read=True, key_share=True)
     )
     return {DatasetRef(name=row.name, version=row.version): row for row in rows.scalars()}
 

@@ -40,7 +40,9 @@ async def listing(
     unit: UnitOfWork, environment: str | None = None, page_token: PageToken = None, limit: Limit = 100
 ) -> Page[Deployment]:
     """By environment and name."""
-    rows = await repository.page(unit.session, environment, pages.after(page_token, str), limit + 1)
+    rows = await repository.page(
+        unit.session, environment, pages.after(page_token, str), limit + 1, unit.principal
+    )
     active = await releases.active_numbers(unit.session, [row.id for row in rows])
     made = {row.id: await service.represent(unit.session, row, active.get(row.id)) for row in rows[:limit]}
     return pages.page(rows, limit, lambda row: made[row.id], lambda row: row.ref)

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.deployments import Arm
 from registry.contract.routes import Route
+from registry.edge.principal import Principal
 from registry.errors import NotFound
 from registry.tables.deployments import ArmRow, DeploymentRow, RouteRow
 from registry.tables.models import VersionRow
@@ -69,13 +70,17 @@ async def get_by_id(session: AsyncSession, deployment_id: str) -> DeploymentRow:
 
 
 async def page(
-    session: AsyncSession, environment: str | None, after: str | None, limit: int
+    session: AsyncSession, environment: str | None, after: str | None, limit: int, caller: Principal
 ) -> list[DeploymentRow]:
-    """By `env/name`, from the one behind `after`."""
+    """By `env/name`, from the one behind `after`; those in the caller's scope."""
     key = DeploymentRow.environment + "/" + DeploymentRow.name
     wanted = select(DeploymentRow).order_by(key).limit(limit)
     if environment:
         wanted = wanted.where(DeploymentRow.environment == environment)
+    if caller.environments:
+        wanted = wanted.where(DeploymentRow.environment.in_(caller.environments))
+    if caller.models:
+        wanted = wanted.where(DeploymentRow.model.in_(caller.models))
     if after:
         wanted = wanted.where(key > after)
     return list((await session.execute(wanted)).scalars())

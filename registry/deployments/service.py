@@ -14,9 +14,11 @@ from registry.contract.deployments import (
     Policy,
 )
 from registry.contract.routes import RoutingUnit
+from registry.contract.tokens import Role
 from registry.deployments import repository
 from registry.edge.unit import Unit
 from registry.errors import Conflict, NotFound
+from registry.lifecycle.approvals import weakens
 from registry.models import service as models
 from registry.tables.base import new_id
 from registry.tables.deployments import DeploymentRow
@@ -87,8 +89,10 @@ async def create(unit: Unit, body: DeploymentCreate) -> Deployment:
 
 
 async def patch(unit: Unit, row: DeploymentRow, body: DeploymentPatch) -> Deployment:
-    """A running release keeps the policy that it started with."""
+    """A running release keeps the policy that it started with. Fewer or other approvals are for admins."""
     unit.principal.require_environment(row.environment)
+    if body.policy is not None and weakens(Policy.model_validate(row.policy), body.policy):
+        unit.principal.require(Role.ADMIN)
     before = await represent(unit.session, row)
     if body.selector is not None:
         row.selector = body.selector

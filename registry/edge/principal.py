@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import ARRAY, LargeBinary, any_, false, func, literal, or_, select, update
+from sqlalchemy import ARRAY, LargeBinary, any_, bindparam, false, func, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.tokens import Role
@@ -48,23 +48,40 @@ class Principal:
                 f"ask an admin for a token with the role: slipway token create NAME --role {roles[0]}",
             )
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is anything that it can't see."""
+        return bool(self.models or self.environments)
+
+    @property
+    def limits(self) -> str:
+        """Half a sentence: `the token ci is limited to the models ants`."""
+        limits = []
+        if self.models:
+            limits.append(f"the models {', '.join(sorted(self.models))}")
+        if self.environments:
+            limits.append(f"the environments {', '.join(sorted(self.environments))}")
+        return f"the token {self.name} is limited to {' and '.join(limits) or 'nothing'}"
+
+    def sees(self, model: str | None = None, environment: str | None = None) -> bool:
+        """Whether its scope includes them; what is None says nothing against."""
+        return (model is None or not self.models or model in self.models) and (
+            environment is None or not self.environments or environment in self.environments
+        )
+
     def require_model(self, model: str) -> None:
-        if self.models and model not in self.models:
-            raise Forbidden(
-                f"the token {self.name} is limited to the models {', '.join(sorted(self.models))}",
-                f"use a token whose scope includes {model}",
-            )
+        """For a model that a body or a filter names; what a path names is checked at the edge."""
+        if not self.sees(model=model):
+            raise Forbidden(self.limits, f"use a token whose scope includes {model}")
 
     def require_environment(self, environment: str) -> None:
-        if self.environments and environment not in self.environments:
-            raise Forbidden(
-                f"the token {self.name} is limited to {', '.join(sorted(self.environments))}",
-                f"use a token whose scope includes {environment}",
-            )
+        """For an environment that a body or a filter names; what a path names is checked at the edge."""
+        if not self.sees(environment=environment):
+            raise Forbidden(self.limits, f"use a token whose scope includes {environment}")
 
     def require_node(self, node_id: str) -> None:
-        """A node speaks for itself alone."""
-        if self.node_id != node_id and Role.ADMIN not in self.roles:
+        """A node speaks for itself alone, an admin without limits for any."""
+        if self.node_id != node_id and (Role.ADMIN not in self.roles or self.limited):
             raise Forbidden(
                 f"the token {self.name} does not belong to node {node_id}",
                 "a node uses the token that it was given when it enrolled",
@@ -89,29 +106,30 @@ def secret_of(authorization: str | None) -> str:
     return secret.strip()
 
 
+_STALE = func.coalesce(TokenRow.last_used_at < func.now() - LAST_USED_STEP, true())
+
+
+_WANTED = TokenRow.hash == any_(bindparam("hashes", type_=ARRAY(LargeBinary)))
+# Made once: every request sends it.
+_FIND = select(
+    TokenRow, func.coalesce(TokenRow.expires_at <= func.now(), false()), _STALE.label("stale")
+).where(_WANTED)
+# Skipping locked rows: whoever holds one is writing the same moment.
+_USE = (
+    update(TokenRow)
+    .where(TokenRow.id.in_(select(TokenRow.id).where(_WANTED, _STALE).with_for_update(skip_locked=True)))
+    .values(last_used_at=func.now())
+    .execution_options(synchronize_session=False)
+)
+
+
 async def find_tokens(session: AsyncSession, hashes: list[bytes]) -> dict[bytes, tuple[TokenRow, bool]]:
-    """By hash: the token, and whether it has expired. Marks them as used, at most once a minute."""
-    wanted = TokenRow.hash == any_(literal(hashes, ARRAY(LargeBinary)))
-    found = await session.execute(
-        select(TokenRow, func.coalesce(TokenRow.expires_at <= func.now(), false())).where(wanted)
-    )
-    tokens = {token.hash: (token, expired) for token, expired in found}
-    # Skipping locked rows: whoever holds one is writing the same moment.
-    stale = (
-        select(TokenRow.id)
-        .where(
-            wanted,
-            or_(TokenRow.last_used_at.is_(None), TokenRow.last_used_at < func.now() - LAST_USED_STEP),
-        )
-        .with_for_update(skip_locked=True)
-    )
-    await session.execute(
-        update(TokenRow)
-        .where(TokenRow.id.in_(stale))
-        .values(last_used_at=func.now())
-        .execution_options(synchronize_session=False)
-    )
-    return tokens
+    """By hash: the token, and whether it has expired. Marks them as used, at most once a minute: most
+    requests only read."""
+    found = (await session.execute(_FIND, {"hashes": hashes})).all()
+    if any(stale for _, _, stale in found):
+        await session.execute(_USE, {"hashes": hashes})
+    return {token.hash: (token, expired) for token, expired, _ in found}
 
 
 def principal_of(found: tuple[TokenRow, bool] | None) -> Principal:

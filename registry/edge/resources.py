@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from registry.background import Errands
+from registry.background import Errands, Nudge
 from registry.blobs.store import BlobStore
 from registry.broker import Broker
 from registry.database import Database
@@ -18,3 +18,4 @@ class Resources:
     broker: Broker
     listener: Listener
     errands: Errands = field(default_factory=Errands)
+    copies: Nudge = field(default_factory=Nudge)

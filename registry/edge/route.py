@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from registry.edge import idempotency
 from registry.edge.principal import authenticate
 from registry.edge.resources import Resources
+from registry.edge.scopes import admit
 from registry.edge.unit import Unit
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -26,6 +27,9 @@ class EdgeRoute(APIRoute):
         public = (self.openapi_extra or {}).get("security") == []
 
         async def at_the_edge(request: Request) -> Response:
+            if request.method not in ("GET", "HEAD"):
+                # Before a connection is taken: none is held while a slow sender sends. The request keeps it.
+                await request.body()
             async with transaction(request, public) as unit:
                 request.state.unit = unit
                 return await _answer(request, unit, handle)
@@ -53,14 +57,17 @@ async def transaction(request: Request, public: bool = False) -> AsyncIterator[U
         async with session.begin():
             if not public:
                 unit.caller = await authenticate(session, request.headers.get("authorization"))
+                request.scope["slipway.principal"] = unit.caller.name
+                await admit(session, unit.caller, request.path_params)
             yield unit
     resources.errands.send(unit.after_commit)
 
 
 async def _answer(request: Request, unit: Unit, handle: Handler) -> Response:
-    if request.method in ("GET", "HEAD"):
+    # Without a token nobody owns a key.
+    if request.method in ("GET", "HEAD") or unit.caller is None:
         return await handle(request)
-    key = await idempotency.key_of(request, unit.caller.token_id if unit.caller else "")
+    key = await idempotency.key_of(request, unit.caller.token_id)
     if key is None:
         return await handle(request)
     kept = await idempotency.replay(unit.session, key)
@@ -68,5 +75,5 @@ async def _answer(request: Request, unit: Unit, handle: Handler) -> Response:
         return kept
     response = await handle(request)
     if response.status_code < 400 and "no-store" not in response.headers.get("cache-control", ""):
-        idempotency.keep(unit.session, key, response)
+        await idempotency.keep(unit.session, key, response)
     return response

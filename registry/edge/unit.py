@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from registry import outbox
 from registry.contract.tokens import Role
 from registry.edge.principal import Principal
 from registry.edge.resources import Resources
@@ -46,7 +47,7 @@ class Unit:
         after: BaseModel | None,
         reason: str = "",
     ) -> None:
-        """Every change writes one entry, in the transaction of the change."""
+        """Every change writes one entry, in the transaction of the change; the outbox tells what matters."""
         self.session.add(
             AuditRow(
                 actor=self.actor,
@@ -59,9 +60,11 @@ class Unit:
                 request_id=self.request_id,
             )
         )
+        outbox.audited(self.session, action, subject, before, after, actor=self.actor, reason=reason)
 
 
-def _unit(request: Request) -> Unit:
+# Dependencies are coroutines though they wait for nothing: a plain function would cross to a thread and back.
+async def _unit(request: Request) -> Unit:
     unit: Unit = request.state.unit
     return unit
 
@@ -72,7 +75,7 @@ UnitOfWork = Annotated[Unit, Depends(_unit)]
 def requires(*roles: Role) -> Any:
     """Dependency of a route: one of the roles, or admin."""
 
-    def check(unit: UnitOfWork) -> None:
+    async def check(unit: UnitOfWork) -> None:
         unit.principal.require(*roles)
 
     return Depends(check)

@@ -1,10 +1,15 @@
 """Is a version's contract consistent in itself and with its files? Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import assert_never
 
-from registry.contract.pipeline import ByteWindow, Classify, JsonTensors, Regress, Tensors
-from registry.contract.versions import Observable, TensorSpec, VersionContract
+from registry.contract.versions import Observable, SourceOptions, TensorSpec, VersionContract
+from registry.lifecycle.answers import answer_fields, post_faults, source_fault
+from registry.lifecycle.pipelines import file_faults, pre_faults
+
+
+def is_servable(contract: VersionContract) -> bool:
+    """Whether it says what goes in and what comes out. One that doesn't can be kept, never built."""
+    return bool(contract.signature.inputs and contract.signature.outputs)
 
 
 def contract_faults(contract: VersionContract, paths: Sequence[str]) -> tuple[str, ...]:
@@ -14,10 +19,12 @@ def contract_faults(contract: VersionContract, paths: Sequence[str]) -> tuple[st
         *_signature_faults("inputs", signature.inputs),
         *_signature_faults("outputs", signature.outputs),
         *_batch_faults(contract),
-        *_pre_faults(contract),
-        *_post_faults(contract),
+        *pre_faults(contract),
+        *post_faults(contract),
+        *file_faults(contract, paths),
         *_observable_faults(contract),
         *_golden_faults(contract, paths),
+        *_source_faults(contract.source, paths),
     )
 
 
@@ -50,67 +57,14 @@ def _batch_faults(contract: VersionContract) -> Iterator[str]:
         yield f"the batch axis has several names: {', '.join(names)}"
 
 
-def _pre_faults(contract: VersionContract) -> Iterator[str]:
-    inputs = [tensor.name for tensor in contract.signature.inputs]
-    made: list[str] = []
-    for step in contract.pipeline.pre or (JsonTensors(),):
-        match step:
-            case ByteWindow():
-                made.append(step.output)
-            case JsonTensors():
-                made.extend(inputs)
-            case _:
-                assert_never(step)
-    if sorted(made) != sorted(inputs):
-        yield f"pre-processing makes {', '.join(made)}, but the inputs are {', '.join(inputs) or 'none'}"
-
-
-def _post_faults(contract: VersionContract) -> Iterator[str]:
-    outputs = {tensor.name: tensor for tensor in contract.signature.outputs}
-    for step in contract.pipeline.post:
-        if isinstance(step, Tensors):
-            continue
-        tensor = outputs.get(step.output)
-        if tensor is None:
-            yield f"{step.kind} reads {step.output!r}; the outputs are {', '.join(outputs) or 'none'}"
-        elif isinstance(step, Classify) and step.labels:
-            classes = tensor.shape[-1] if len(tensor.shape) > 1 else None
-            if isinstance(classes, int) and classes != len(step.labels):
-                yield f"classify has {len(step.labels)} labels, but {step.output!r} has {classes} classes"
-    for step in contract.pipeline.post:
-        if isinstance(step, Classify):
-            for label in _twice(step.labels):
-                yield f"classify lists the label {label!r} twice"
-    for field in _twice(_fields(contract)):
-        yield f"two post-processing steps write {field!r}"
-
-
-def _fields(contract: VersionContract) -> list[str]:
-    """What an answer holds."""
-    fields: list[str] = []
-    for step in contract.pipeline.post or (Tensors(),):
-        match step:
-            case Classify():
-                fields += ["label", "score", "index", "top"]
-            case Regress():
-                fields.append("value")
-            case Tensors():
-                fields += [tensor.name for tensor in contract.signature.outputs]
-            case _:
-                assert_never(step)
-    return fields
-
-
 def _observable_faults(contract: VersionContract) -> Iterator[str]:
     for name in _twice(observable.name for observable in contract.observables):
         yield f"two observables have the name {name!r}"
-    fields = _fields(contract)
+    fields = answer_fields(contract)
     for observable in contract.observables:
-        if observable.source not in fields:
-            yield (
-                f"the observable {observable.name!r} reads {observable.source!r}; "
-                f"an answer has {', '.join(fields)}"
-            )
+        fault = source_fault(observable, fields)
+        if fault is not None:
+            yield fault
         yield from _bin_faults(observable)
 
 
@@ -132,3 +86,15 @@ def _golden_faults(contract: VersionContract, paths: Sequence[str]) -> Iterator[
             f"golden names {contract.golden!r}, which is no file of this version; "
             f"the files are {', '.join(paths[:10])}"
         )
+
+
+def _source_faults(source: SourceOptions, paths: Sequence[str]) -> Iterator[str]:
+    folders = {path.rpartition("/")[0] for path in paths}
+    if source.file is not None and source.file not in paths and source.file.rstrip("/") not in folders:
+        yield (
+            f"source.file names {source.file!r}, which is no file of this version; "
+            f"the files are {', '.join(paths[:10])}"
+        )
+    module = (source.entry or "").partition(":")[0].replace(".", "/")
+    if module and not {f"{module}.py", f"{module}/__init__.py"} & set(paths):
+        yield f"source.entry names the module {module!r}, and this version has no file {module}.py"

@@ -51,6 +51,7 @@ class StartFacts:
     same_as_stable: bool
     first: bool
     metric: MetricFacts | None
+    servable: bool = True
 
 
 def _passed(name: str, reason: str) -> Guard:
@@ -90,6 +91,8 @@ def gates_guard(facts: StartFacts) -> Guard:
         return _passed(
             name, "parity, validation and speed passed on " + ", ".join(e.target for e in facts.engines)
         )
+    if not facts.servable:
+        return _failed(name, f"{facts.version} has no serving contract: {facts.stage_reason}")
     if facts.refused:
         why = "; ".join(f"{e.target}: {', '.join(e.reasons)}" for e in facts.refused)
         return _failed(name, f"{facts.version}@{facts.precision} was refused by its gates: {why}")

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 PART_SIZE = 16 * 1024 * 1024
-MAX_PARTS = 10_000
+# Stores take 10,000; fewer keep the list of URLs, each of them signed, short.
+MAX_PARTS = 2_000
 
 
 def part_size(size: int) -> int:
-    """Bytes of every part but the last: 16 MiB, more when that made above 10 000 parts."""
+    """Bytes of every part but the last: 16 MiB, more when that made above MAX_PARTS parts."""
     smallest = -(-size // MAX_PARTS)
     return max(PART_SIZE, -(-smallest // PART_SIZE) * PART_SIZE)
 

@@ -12,7 +12,7 @@ CALIBRATED = (Precision.INT8_STATIC,)
 def default_recipe(framework: Framework) -> Recipe:
     """FP32 on the CPU. Tree ensembles and linear models have no graph worth optimising."""
     match framework:
-        case Framework.ONNX | Framework.PYTORCH | Framework.TENSORFLOW:
+        case Framework.ONNX | Framework.PYTORCH | Framework.TENSORFLOW | Framework.PYFUNC:
             return Recipe()
         case Framework.LIGHTGBM | Framework.SKLEARN | Framework.XGBOOST:
             return Recipe(optimise=False)

@@ -20,6 +20,7 @@ class ReleaseEvent(StrEnum):
     ROLL_BACK = "roll_back"
     RETURNED = "returned"
     ABORT = "abort"
+    REJECT = "reject"
     SUPERSEDE = "supersede"
     FAIL = "fail"
 
@@ -40,7 +41,11 @@ RELEASE_MOVES = MoveTable(
             ReleaseEvent.START: Phase.PREPARING,
             **_OUT,
         },
-        Phase.AWAITING_APPROVAL: {ReleaseEvent.START: Phase.PREPARING, **_OUT},
+        Phase.AWAITING_APPROVAL: {
+            ReleaseEvent.START: Phase.PREPARING,
+            ReleaseEvent.REJECT: Phase.ABORTED,
+            **_OUT,
+        },
         Phase.PREPARING: {ReleaseEvent.PREPARED: Phase.RUNNING, **_OUT},
         Phase.RUNNING: {
             ReleaseEvent.STEP: Phase.RUNNING,

@@ -10,7 +10,9 @@ class VersionEvent(StrEnum):
     SEAL = "seal"
     VERIFIED = "verified"
     MISMATCHED = "mismatched"
+    FAILED = "failed"
     ARCHIVE = "archive"
+    RESTORE = "restore"
     QUARANTINE = "quarantine"
 
 
@@ -18,7 +20,12 @@ VERSION_MOVES = MoveTable(
     Stage,
     VersionEvent,
     {
-        Stage.DRAFT: {VersionEvent.SEAL: Stage.VERIFYING, VersionEvent.ARCHIVE: Stage.ARCHIVED},
+        # Failed: files that the registry itself was to fetch never came.
+        Stage.DRAFT: {
+            VersionEvent.SEAL: Stage.VERIFYING,
+            VersionEvent.FAILED: Stage.REJECTED,
+            VersionEvent.ARCHIVE: Stage.ARCHIVED,
+        },
         Stage.VERIFYING: {
             VersionEvent.VERIFIED: Stage.READY,
             VersionEvent.MISMATCHED: Stage.REJECTED,
@@ -27,6 +34,10 @@ VERSION_MOVES = MoveTable(
             VersionEvent.ARCHIVE: Stage.ARCHIVED,
             VersionEvent.QUARANTINE: Stage.QUARANTINED,
         },
-        Stage.ARCHIVED: {VersionEvent.QUARANTINE: Stage.QUARANTINED},
+        # Not to ready at once: a draft may have been archived before its files were there.
+        Stage.ARCHIVED: {
+            VersionEvent.RESTORE: Stage.VERIFYING,
+            VersionEvent.QUARANTINE: Stage.QUARANTINED,
+        },
     },
 )

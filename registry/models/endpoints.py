@@ -7,13 +7,14 @@ from fastapi import APIRouter, Query, Request, Response
 from registry.contract.identity import Name
 from registry.contract.pages import Page
 from registry.contract.tokens import Role
-from registry.contract.versions import Alias, AliasSet, Model, ModelCreate, ModelPatch
+from registry.contract.versions import Alias, AliasChange, AliasSet, Model, ModelCreate, ModelPatch
 from registry.edge.etag import tag
 from registry.edge.pages import Limit, PageToken, after
 from registry.edge.roles import READERS
 from registry.edge.route import EdgeRoute
 from registry.edge.unit import UnitOfWork, match_revision, requires
-from registry.models import aliases, service
+from registry.models import aliases, searches, service
+from registry.models.version_endpoints import Filter, OrderBy
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=EdgeRoute)
 
@@ -32,9 +33,12 @@ async def listing(
     page_token: PageToken = None,
     limit: Limit = 100,
     search: Annotated[str | None, Query(max_length=256)] = None,
+    filter: Filter = None,
+    order_by: OrderBy = None,
 ) -> Page[Model]:
-    """By name. `search` looks into name, task, description and owner."""
-    return await service.listing(unit, after(page_token, str), limit, search)
+    """By name. `search` looks into name, task, description and owner; `filter` compares fields, such as
+    `owner=ann and tags.team='nlp'`. `order_by`: name or created_at, then asc or desc."""
+    return await searches.models(unit, filter, search, order_by, page_token, limit)
 
 
 @router.get("/{model}", dependencies=[requires(*READERS)])
@@ -62,14 +66,33 @@ async def list_aliases(model: Name, unit: UnitOfWork) -> Page[Alias]:
     return await aliases.listing(unit, model)
 
 
+@router.get("/{model}/aliases/{alias}", dependencies=[requires(*READERS)])
+async def get_alias(model: Name, alias: Name, unit: UnitOfWork) -> Alias:
+    return await aliases.get(unit, model, alias)
+
+
+@router.get("/{model}/aliases/{alias}/history", dependencies=[requires(*READERS)])
+async def alias_history(
+    model: Name, alias: Name, unit: UnitOfWork, page_token: PageToken = None, limit: Limit = 100
+) -> Page[AliasChange]:
+    """Who moved it when, from which version to which. Newest first."""
+    return await aliases.history(unit, model, alias, after(page_token, int), limit)
+
+
 @router.put("/{model}/aliases/{alias}", dependencies=[requires(Role.PUBLISHER, Role.RELEASER)])
 async def put_alias(model: Name, alias: Name, body: AliasSet, unit: UnitOfWork) -> Alias:
-    """An alias is a name for a version; moving it never moves traffic."""
-    return await aliases.put(unit, model, alias, body.version)
+    """An alias is a name for a version; moving it never moves traffic. With `expected_version` it is moved
+    only if it names that version until now: 409 otherwise."""
+    return await aliases.put(unit, model, alias, body)
 
 
 @router.delete(
     "/{model}/aliases/{alias}", status_code=204, dependencies=[requires(Role.PUBLISHER, Role.RELEASER)]
 )
-async def delete_alias(model: Name, alias: Name, unit: UnitOfWork) -> None:
-    await aliases.delete(unit, model, alias)
+async def delete_alias(
+    model: Name,
+    alias: Name,
+    unit: UnitOfWork,
+    expected_version: Annotated[int | None, Query(ge=1, lt=1_000_000_000)] = None,
+) -> None:
+    await aliases.delete(unit, model, alias, expected_version)

@@ -1,8 +1,13 @@
 """Rows as people see them."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
-from registry.contract.versions import Alias, Metric, Model, Version
+import orjson
+
+from registry.contract.versions import Alias, AliasChange, Metric, Model, Version, VersionContract
+from registry.tables.journal import AuditRow
 from registry.tables.models import AliasRow, MetricRow, ModelRow, VersionRow
 
 
@@ -14,14 +19,23 @@ def represent_model(row: ModelRow) -> Model:
         description=row.description,
         owner=row.owner,
         tags=row.tags,
-        latest_version=row.last_number or None,
+        latest_version=row.newest,
         revision=row.revision,
         created_at=row.created_at,
         created_by=row.created_by,
     )
 
 
-def represent_version(row: VersionRow, aliases: Iterable[AliasRow] = ()) -> Version:
+@lru_cache(maxsize=1024)
+def _parsed(contract: bytes) -> VersionContract:
+    """Contracts are immutable, and versions of a model mostly share one; parsing it was most of a page."""
+    return VersionContract.model_validate_json(contract)
+
+
+def represent_version(
+    row: VersionRow | Any, aliases: Sequence[str] = (), warnings: Sequence[str] = ()
+) -> Version:
+    """`row` may be any row with the columns of a version. `aliases`: names of this version."""
     return Version.model_validate(
         {
             "model": row.model,
@@ -32,12 +46,13 @@ def represent_version(row: VersionRow, aliases: Iterable[AliasRow] = ()) -> Vers
             "framework": row.framework,
             "files": row.files,
             "digest": row.digest,
-            "contract": row.contract,
+            "contract": _parsed(orjson.dumps(row.contract)),
             "proven": row.contract.get("golden") is not None,
             "lineage": row.lineage,
             "description": row.description,
             "tags": row.tags,
-            "aliases": [alias.name for alias in aliases if alias.version == row.number],
+            "aliases": aliases,
+            "warnings": warnings,
             "revision": row.revision,
             "created_at": row.created_at,
             "created_by": row.created_by,
@@ -66,3 +81,17 @@ def represent_metric(row: MetricRow) -> Metric:
 
 def represent_alias(row: AliasRow) -> Alias:
     return Alias(name=row.name, model=row.model, version=row.version, set_at=row.set_at, set_by=row.set_by)
+
+
+def represent_alias_change(row: AuditRow, model: str, name: str) -> AliasChange:
+    """Of an audit entry, whose before and after are the alias's representations."""
+    return AliasChange(
+        alias=name,
+        model=model,
+        before=None if row.before is None else row.before["version"],
+        after=None if row.after is None else row.after["version"],
+        at=row.at,
+        by=row.actor,
+        reason=row.reason,
+        via=row.via,
+    )

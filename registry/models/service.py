@@ -3,9 +3,7 @@
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.identity import parse_version
-from registry.contract.pages import Page
 from registry.contract.versions import DatasetRef, Metric, Model, ModelCreate, ModelPatch
-from registry.edge.pages import page
 from registry.edge.unit import Unit
 from registry.errors import Conflict, NotFound
 from registry.models import repository, version_queries
@@ -39,12 +37,6 @@ async def get(unit: Unit, name: str) -> Model:
     return represent_model(await model_row(unit.session, name))
 
 
-async def listing(unit: Unit, after: str | None, limit: int, search: str | None) -> Page[Model]:
-    """By name; only those in the token's scope."""
-    rows = await repository.models(unit.session, after, limit, search, unit.principal.models)
-    return page(rows, limit, represent_model, lambda row: row.name)
-
-
 async def patch(unit: Unit, row: ModelRow, body: ModelPatch) -> Model:
     """Sets what the body gives. `row` is locked, and its revision is the one that the caller has seen."""
     before = represent_model(row)
@@ -70,7 +62,7 @@ async def version_row(session: AsyncSession, model: str, number: int, *, lock: b
     """Raises NotFound, for the model or for the version."""
     row = await version_queries.version(session, model, number, lock=lock)
     if row is None:
-        latest = (await model_row(session, model)).last_number
+        latest = (await model_row(session, model)).newest
         raise NotFound(
             f"{model} has no version {number}",
             f"its newest version is {latest}" if latest else "it has no version yet",

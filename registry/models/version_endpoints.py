@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from registry.contract.identity import Name
 from registry.contract.pages import Page
@@ -13,11 +13,35 @@ from registry.edge.pages import Limit, PageToken, after
 from registry.edge.roles import READERS
 from registry.edge.route import EdgeRoute
 from registry.edge.unit import UnitOfWork, requires
-from registry.models import metrics, versions
+from registry.models import metrics, searches, versions
 
 router = APIRouter(prefix="/v1/models/{model}/versions", tags=["versions"], route_class=EdgeRoute)
 
+search_router = APIRouter(prefix="/v1/versions", tags=["versions"], route_class=EdgeRoute)
+
+Filter = Annotated[
+    str | None,
+    Query(
+        max_length=2048,
+        description="Comparisons joined by `and`: name~'senti' and tags.team='nlp' and "
+        "metrics.top1@valset>0.9 and stage=ready and deployment=prod/sentiment",
+    ),
+]
+OrderBy = Annotated[str | None, Query(max_length=256, description="created_at desc")]
 Number = Annotated[int, Path(ge=1, lt=1_000_000_000)]
+
+
+@search_router.get("", dependencies=[requires(*READERS)])
+async def search(
+    unit: UnitOfWork,
+    filter: Filter = None,
+    order_by: OrderBy = None,
+    page_token: PageToken = None,
+    limit: Limit = 100,
+) -> Page[Version]:
+    """Versions of all models. `order_by`: created_at (newest first is the default), name, or
+    metrics.NAME@DATASET, then asc or desc."""
+    return await searches.versions(unit, filter, order_by, page_token, limit)
 
 
 @router.post("", status_code=201, dependencies=[requires(Role.PUBLISHER)])
@@ -58,6 +82,16 @@ async def archive(
 ) -> Version:
     """Out of use. 409 while a deployment or a release has an arm of it."""
     made = await versions.archive(unit, model, number, body)
+    tag(response, made.revision)
+    return made
+
+
+@router.post("/{number}/restore", dependencies=[requires(Role.PUBLISHER)])
+async def restore(
+    model: Name, number: Number, body: StageChange, unit: UnitOfWork, response: Response
+) -> Version:
+    """Back into use, where it was archived. 409 names files that never arrived."""
+    made = await versions.restore(unit, model, number, body)
     tag(response, made.revision)
     return made
 

@@ -1,6 +1,7 @@
 """Queries on versions and their metrics."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -126,21 +127,38 @@ async def verifying_with(session: AsyncSession, digest: str) -> Sequence[Version
 
 async def serving(session: AsyncSession, version_id: str) -> Sequence[str]:
     """Sentences that name each deployment and release that an arm of this version is part of."""
-    arms = select(ArmRow.id).where(ArmRow.version_id == version_id)
+    return (await uses(session, [version_id])).get(version_id, [])
+
+
+async def uses(session: AsyncSession, version_ids: Collection[str]) -> dict[str, list[str]]:
+    """By version: sentences that name each deployment and release that an arm of it is part of."""
+    rows = await session.execute(
+        select(ArmRow.id, ArmRow.version_id).where(ArmRow.version_id.in_(version_ids))
+    )
+    arms = {row.id: row.version_id for row in rows}
+    found: dict[str, list[str]] = defaultdict(list)
+    if not arms:
+        return found
     deployments = await session.execute(
-        select(DeploymentRow).where(
-            DeploymentRow.stable_arm.in_(arms) | DeploymentRow.last_good_arm.in_(arms)
-        )
+        select(DeploymentRow)
+        .where(DeploymentRow.stable_arm.in_(arms) | DeploymentRow.last_good_arm.in_(arms))
+        .order_by(DeploymentRow.environment, DeploymentRow.name)
     )
-    of_version = set((await session.execute(arms)).scalars())
-    found = [
-        f"deployment {row.ref} has it as its {'stable' if row.stable_arm in of_version else 'last good'} arm"
-        for row in deployments.scalars()
-    ]
+    for row in deployments.scalars():
+        stable, last_good = arms.get(row.stable_arm or ""), arms.get(row.last_good_arm or "")
+        if stable is not None:
+            found[stable].append(f"deployment {row.ref} has it as its stable arm")
+        if last_good is not None and last_good != stable:
+            found[last_good].append(f"deployment {row.ref} has it as its last good arm")
     releases = await session.execute(
-        select(ReleaseRow).where(ReleaseRow.arm_id.in_(arms), ReleaseRow.phase.in_(ACTIVE_PHASES))
+        select(ReleaseRow)
+        .where(ReleaseRow.arm_id.in_(arms), ReleaseRow.phase.in_(ACTIVE_PHASES))
+        .order_by(ReleaseRow.deployment, ReleaseRow.number)
     )
-    found += [f"release {row.number} of {row.deployment} is {row.phase}" for row in releases.scalars()]
+    for release in releases.scalars():
+        found[arms[release.arm_id]].append(
+            f"release {release.number} of {release.deployment} is {release.phase}"
+        )
     return found
 
 

@@ -1,21 +1,29 @@
-"""Use cases of versions: reserve, seal, settle, archive, quarantine."""
+"""Use cases of versions: reserve, seal, settle, archive, restore, quarantine."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from registry.contract.pages import Page
-from registry.contract.versions import FileEntry, StageChange, Version, VersionCreate, VersionStage
+from registry.contract.versions import (
+    FileEntry,
+    Framework,
+    Lineage,
+    Signature,
+    StageChange,
+    Version,
+    VersionContract,
+    VersionCreate,
+    VersionStage,
+)
 from registry.contract.wire import sha256_of
 from registry.datasets import service as datasets
 from registry.edge.pages import page
 from registry.edge.unit import Unit, expect_revision
 from registry.errors import Conflict, Invalid, Referenced
-from registry.lifecycle.contracts import contract_faults
+from registry.lifecycle.contracts import contract_faults, is_servable
 from registry.lifecycle.manifest import manifest_faults
 from registry.lifecycle.versions import VersionEvent
-from registry.models import repository, service, version_queries
+from registry.models import service, version_queries, views
 from registry.models.represent import represent_version
 from registry.tables.base import new_id
 from registry.tables.journal import advance
@@ -31,8 +39,14 @@ async def create(unit: Unit, model: str, body: VersionCreate) -> Version:
     """Reserves the next number. Raises NotFound, Invalid with all that is wrong, Forbidden."""
     unit.principal.require_model(model)
     _check(body)
+    uploads.check_total(unit, body.files)
     await _check_lineage(unit, model, body)
-    row = VersionRow(
+    return await insert(unit, new_row(unit, model, body))
+
+
+def new_row(unit: Unit, model: str, body: VersionCreate) -> VersionRow:
+    """Of a version as declared; nothing is checked."""
+    return VersionRow(
         id=new_id("ver"),
         model=model,
         number=1,
@@ -51,13 +65,35 @@ async def create(unit: Unit, model: str, body: VersionCreate) -> Version:
         created_at=TOLD_LATER,
         created_by=unit.actor,
     )
+
+
+async def reserve(
+    unit: Unit, model: str, framework: Framework, lineage: Lineage, description: str, tags: dict[str, str]
+) -> Version:
+    """A draft without files: `declare` says later what it is made of. Raises NotFound, Forbidden."""
+    unit.principal.require_model(model)
+    # Not validated, for a person's declaration without files is refused, rightly.
+    body = VersionCreate.model_construct(
+        framework=framework,
+        files=(),
+        contract=VersionContract(signature=Signature(inputs=(), outputs=())),
+        lineage=lineage,
+        description=description,
+        tags=tags,
+    )
+    await _check_lineage(unit, model, body)
+    return await insert(unit, new_row(unit, model, body))
+
+
+async def insert(unit: Unit, row: VersionRow) -> Version:
+    """Under the model's next number. Raises NotFound."""
     draft = represent_version(row)
     made = await version_queries.create(
         unit.session, row, draft.model_dump(mode="json"), unit.via, unit.request_id
     )
     if made is None:
-        await service.model_row(unit.session, model)
-        raise Conflict(f"the model {model} is gone", "create it again")
+        await service.model_row(unit.session, row.model)
+        raise Conflict(f"the model {row.model} is gone", "create it again")
     return draft.model_copy(
         update={"number": made.number, "created_at": made.created_at, "stage_since": made.since}
     )
@@ -69,9 +105,9 @@ def content_digest(body: VersionCreate) -> str:
     return sha256_of({"files": files, "contract": body.contract.model_dump(mode="json")})
 
 
-def _check(body: VersionCreate) -> None:
+def _check(body: VersionCreate, *, with_contract: bool = True) -> None:
     paths = [entry.path for entry in body.files]
-    faults = (*manifest_faults(paths), *contract_faults(body.contract, paths))
+    faults = (*manifest_faults(paths), *(contract_faults(body.contract, paths) if with_contract else ()))
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise Invalid(
@@ -91,38 +127,44 @@ async def _check_lineage(unit: Unit, model: str, body: VersionCreate) -> None:
 
 async def get(unit: Unit, model: str, number: int) -> Version:
     unit.principal.require_model(model)
-    return await _represent(unit.session, await service.version_row(unit.session, model, number))
+    return await views.version(unit.session, await service.version_row(unit.session, model, number))
 
 
 async def listing(unit: Unit, model: str, below: int | None, limit: int) -> Page[Version]:
     """Newest first."""
     unit.principal.require_model(model)
     await service.model_row(unit.session, model)
-    aliases = await repository.aliases(unit.session, model)
     rows = await version_queries.versions(unit.session, model, below, limit)
-    return page(rows, limit, lambda row: represent_version(row, aliases), lambda row: row.number)
+    made = {made.number: made for made in await views.versions(unit.session, rows[:limit])}
+    return page(rows, limit, lambda row: made[row.number], lambda row: row.number)
 
 
-async def seal(unit: Unit, model: str, number: int) -> Version:
+async def seal(unit: Unit, model: str, number: int, reason: str = "") -> Version:
     """draft → verifying, and → ready at once where every file is verified. Repeating it changes nothing.
 
-    Raises Conflict that names files whose bytes never arrived.
+    `reason` stays with the version: why one without a serving contract can't be built. Raises Conflict that
+    names files whose bytes never arrived.
     """
     unit.principal.require_model(model)
     row = await service.version_row(unit.session, model, number, lock=True)
     if row.phase in (VersionStage.VERIFYING, VersionStage.READY):
-        return await _represent(unit.session, row)
+        return await views.version(unit.session, row)
     before = represent_version(row)
     if row.phase == VersionStage.DRAFT:
         await _check_uploaded(unit, row)
-    await advance(unit.session, row, VersionEvent.SEAL, actor=unit.actor)
+    await advance(unit.session, row, VersionEvent.SEAL, actor=unit.actor, reason=reason)
     await _settle(unit, row)
-    made = await _represent(unit.session, row)
+    made = await views.version(unit.session, row)
     unit.audit("version.seal", row.subject, before, made)
     return made
 
 
 async def _check_uploaded(unit: Unit, row: VersionRow) -> None:
+    if not row.files:
+        raise Conflict(
+            f"{row.ref} has no files yet: they are being copied from where it was registered",
+            "wait; it becomes ready by itself, or rejected with the reason",
+        )
     # Order matters: what is being verified is locked first, so that it can't become a blob unseen.
     arriving = await uploads.being_verified(unit.session, row.digests, hold=True)
     sizes = await uploads.blob_sizes(unit.session, row.digests)
@@ -132,8 +174,8 @@ async def _check_uploaded(unit: Unit, row: VersionRow) -> None:
         sentences = [f"{entry.path} ({entry.digest}): {why[entry.digest]}" for entry in missing]
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         raise Conflict(
-            f"{row.ref} can't be sealed, these files have not arrived: {'; '.join(sentences[:NAMED])}{more}",
-            "upload them (slipway upload FILE), then seal again",
+            f"{row.ref} can't be ready, these files have not arrived: {'; '.join(sentences[:NAMED])}{more}",
+            "upload them (slipway upload FILE), then ask again",
             sentences,
         )
 
@@ -177,8 +219,39 @@ async def _settle(unit: Unit, row: VersionRow) -> bool:
         return True
     if any(digest not in sizes for digest in row.digests):
         return False
-    await advance(unit.session, row, VersionEvent.VERIFIED, actor=unit.actor)
+    # Why it can't be built is what people want to know of it from now on.
+    kept = "" if is_servable(VersionContract.model_validate(row.contract)) else row.phase_reason
+    await advance(unit.session, row, VersionEvent.VERIFIED, actor=unit.actor, reason=kept)
     return True
+
+
+async def declare(unit: Unit, row: VersionRow, body: VersionCreate) -> None:
+    """What a draft that was reserved without files is made of. `row` is locked. Raises Invalid, TooLarge."""
+    _check(body, with_contract=is_servable(body.contract))
+    uploads.check_total(unit, body.files)
+    before = represent_version(row)
+    declared = new_row(unit, row.model, body)
+    row.framework, row.contract = declared.framework, declared.contract
+    row.files, row.digests, row.digest = declared.files, declared.digests, declared.digest
+    row.lineage = declared.lineage
+    await unit.session.flush()
+    unit.audit("version.declare", row.subject, before, represent_version(row))
+
+
+async def relabel(
+    unit: Unit, row: VersionRow, *, description: str | None = None, tags: dict[str, str] | None = None
+) -> None:
+    """What people write on a version, sealed or not: no part of what it is. `row` is locked."""
+    before = represent_version(row)
+    row.description = row.description if description is None else description
+    row.tags = row.tags if tags is None else tags
+    await unit.session.flush()
+    unit.audit("version.relabel", row.subject, before, represent_version(row))
+
+
+async def fail(unit: Unit, row: VersionRow, reason: str) -> None:
+    """draft → rejected: its files never came. `row` is locked."""
+    await _change(unit, row, VersionEvent.FAILED, reason)
 
 
 async def archive(unit: Unit, model: str, number: int, body: StageChange) -> Version:
@@ -192,6 +265,22 @@ async def archive(unit: Unit, model: str, number: int, body: StageChange) -> Ver
             serving,
         )
     return await _change(unit, row, VersionEvent.ARCHIVE, body.reason)
+
+
+async def restore(unit: Unit, model: str, number: int, body: StageChange) -> Version:
+    """archived → verifying, and → ready at once where every file is verified.
+
+    Raises Conflict that names files whose bytes never arrived: it was archived as a draft.
+    """
+    row = await _for_change(unit, model, number, body)
+    before = await views.version(unit.session, row)
+    if row.phase == VersionStage.ARCHIVED:
+        await _check_uploaded(unit, row)
+    await advance(unit.session, row, VersionEvent.RESTORE, actor=unit.actor, reason=body.reason)
+    await _settle(unit, row)
+    made = await views.version(unit.session, row)
+    unit.audit("version.restore", row.subject, before, made, body.reason)
+    return made
 
 
 async def quarantine(unit: Unit, model: str, number: int, body: StageChange) -> Version:
@@ -210,15 +299,11 @@ async def _for_change(unit: Unit, model: str, number: int, body: StageChange) ->
 
 
 async def _change(unit: Unit, row: VersionRow, event: VersionEvent, reason: str) -> Version:
-    before = await _represent(unit.session, row)
+    before = await views.version(unit.session, row)
     await advance(unit.session, row, event, actor=unit.actor, reason=reason)
-    made = await _represent(unit.session, row)
+    made = await views.version(unit.session, row)
     unit.audit(f"version.{event}", row.subject, before, made, reason)
     return made
-
-
-async def _represent(session: AsyncSession, row: VersionRow) -> Version:
-    return represent_version(row, await repository.aliases(session, row.model))
 
 
 def _files(row: VersionRow) -> Iterable[FileEntry]:

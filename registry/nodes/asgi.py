@@ -46,6 +46,7 @@ class NodeRoutes:
         if found is None:
             await self._app(scope, receive, send)
             return
+        scope["slipway.route"] = f"/v1/nodes/{{node}}/{found['what']}"
         request = Request(scope, receive)
         response = await self._answer(request, found["node"], found["what"])
         if response is not None:
@@ -55,7 +56,7 @@ class NodeRoutes:
         """None: the caller has gone."""
         try:
             if request.method != METHODS[what]:
-                raise HTTPException(405)
+                raise HTTPException(405, headers={"Allow": METHODS[what]})
             room: NodeRoom = self._app.state.nodes
             await _allow(room, request, node_id)
             if what == "assignment":
@@ -76,6 +77,7 @@ class NodeRoutes:
 
 async def _allow(room: NodeRoom, request: Request, node_id: str) -> None:
     principal = await room.tokens.check(request.headers.get("authorization"))
+    request.scope["slipway.principal"] = principal.name
     principal.require(Role.NODE)
     principal.require_node(node_id)
 

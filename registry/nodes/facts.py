@@ -12,7 +12,7 @@ from registry.contract.deployments import Policy
 from registry.contract.identity import ArmId
 from registry.contract.nodes import EngineRef
 from registry.contract.routes import Route
-from registry.contract.versions import VersionContract
+from registry.contract.versions import FileEntry, VersionContract
 from registry.identity import Identity
 from registry.lifecycle.releases import ACTIVE_PHASES
 from registry.nodes.fragments import ArmFacts, DeploymentFacts, NodeFacts
@@ -159,10 +159,17 @@ async def arms(session: AsyncSession, ids: Collection[ArmId]) -> dict[ArmId, Arm
                 for target, digest in arm.engines.items()
                 if (report := reports.get((arm.version_id, target, digest))) is not None
             },
-            VersionContract.model_validate(version.contract),
+            contract := VersionContract.model_validate(version.contract),
+            _read_by(contract, version),
         )
         for arm, version in rows
     }
+
+
+def _read_by(contract: VersionContract, version: VersionRow) -> tuple[FileEntry, ...]:
+    """The version's files that its pipeline reads."""
+    named = contract.pipeline.files
+    return tuple(FileEntry.model_validate(entry) for entry in version.files if entry["path"] in named)
 
 
 def _engine(precision: str, report: EngineReport) -> EngineRef:

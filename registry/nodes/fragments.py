@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from registry.contract.identity import ArmId
 from registry.contract.nodes import AssignedArm, EngineRef, Fragment
 from registry.contract.routes import ArmRole, Route
-from registry.contract.versions import VersionContract
+from registry.contract.versions import FileEntry, VersionContract
 
 Targets = tuple[str, ...]
 
@@ -25,12 +25,14 @@ class NodeFacts:
 
 @dataclass(frozen=True)
 class ArmFacts:
-    """Immutable, as arms are. `engines` by target; `version` is MODEL@NUMBER@PRECISION."""
+    """Immutable, as arms are. `engines` by target; `version` is MODEL@NUMBER@PRECISION; `files`: those of the
+    version that its pipeline reads."""
 
     id: ArmId
     version: str
     engines: Mapping[str, EngineRef]
     contract: VersionContract
+    files: tuple[FileEntry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def build(deployment: DeploymentFacts, arms: Mapping[ArmId, ArmFacts], targets: 
                 engine=engine,
                 reason=reason,
                 contract=arm.contract,
+                files=arm.files,
             )
         )
     return Fragment(

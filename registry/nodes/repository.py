@@ -85,12 +85,16 @@ async def enrolment(session: AsyncSession, secret_hash: bytes) -> tuple[Enrolmen
 
 
 async def revoke_tokens(session: AsyncSession, node_id: str) -> None:
-    await session.execute(
+    """From the commit on, in every process."""
+    revoked = await session.execute(
         update(TokenRow)
         .where(TokenRow.node_id == node_id, TokenRow.revoked_at.is_(None))
         .values(revoked_at=func.now())
+        .returning(TokenRow.id)
         .execution_options(synchronize_session=False)
     )
+    for token in revoked.scalars().all():
+        await session.execute(select(func.pg_notify(Channel.TOKENS, token)))
 
 
 async def notify(session: AsyncSession, node_id: str) -> None:

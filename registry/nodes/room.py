@@ -1,10 +1,10 @@
 """What the node protocol keeps in memory in one process, and its loops."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from registry import background
 from registry.database import Database
 from registry.identity import Identity
 from registry.listen import Listener
@@ -30,12 +30,11 @@ async def running(
     directory = Directory(database, identity)
     directory.subscribe(listener)
     intake = Intake(database, directory, listener, hooks)
-    room = NodeRoom(directory, Assignments(directory), intake, TokenCache(database))
-    loops = [asyncio.create_task(directory.run()), asyncio.create_task(intake.run())]
+    tokens = TokenCache(database)
+    tokens.subscribe(listener)
+    room = NodeRoom(directory, Assignments(directory), intake, tokens)
     try:
-        yield room
+        async with background.running(directory.run, intake.run):
+            yield room
     finally:
-        for loop in loops:
-            loop.cancel()
-        await asyncio.gather(*loops, return_exceptions=True)
         await intake.close()

@@ -11,7 +11,7 @@ from registry.contract.tokens import Role
 from registry.edge.pages import page
 from registry.edge.principal import Principal, hash_secret, new_secret, secret_of
 from registry.edge.unit import Unit
-from registry.errors import Conflict, NotFound, Unauthenticated
+from registry.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from registry.nodes import repository
 from registry.nodes.states import seen
 from registry.tables.access import EnrolmentRow, TokenRow
@@ -45,6 +45,11 @@ async def enrol(unit: Unit, authorization: str | None, body: Enrol) -> Enrolled:
     identity and history, and the old token ends. Raises Unauthenticated for the one-time token.
     """
     invited = await _invitation(unit, authorization)
+    if body.environment not in (None, invited.environment):
+        raise Forbidden(
+            f"the one-time token is for {invited.environment}, not for {body.environment}",
+            f"ask a releaser for one: slipway node invite {body.environment}",
+        )
     unit.caller = Principal(
         invited.id,
         f"node {body.name}",

@@ -10,7 +10,7 @@ from registry.tables.nodes import NodeRow
 
 NodeState = Literal["ready", "preparing", "draining", "unknown", "duplicate"]
 
-_UNDER_WAY = (SlotPhase.FETCHING, SlotPhase.VERIFYING, SlotPhase.LOADING, SlotPhase.WARMING)
+UNDER_WAY = (SlotPhase.FETCHING, SlotPhase.VERIFYING, SlotPhase.LOADING, SlotPhase.WARMING)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Seen:
             return "duplicate"
         if self.row.draining:
             return "draining"
-        loading = any(slot.phase in _UNDER_WAY for slot in self.report.slots)
+        loading = any(slot.phase in UNDER_WAY for slot in self.report.slots)
         waiting = any(not each.ready for each in self.report.deployments)
         return "preparing" if loading or waiting else "ready"
 

@@ -7,6 +7,7 @@ from time import monotonic
 from registry.database import Database
 from registry.edge.principal import Principal, find_tokens, hash_secret, principal_of, secret_of
 from registry.errors import Unauthenticated
+from registry.listen import Channel, Listener
 
 KEPT_S = 5.0
 MOST_KEPT = 20_000
@@ -19,7 +20,8 @@ class _Kept:
 
 
 class TokenCache:
-    """A revoked or expired token is refused at the latest `KEPT_S` seconds after it was last read.
+    """A revoked token is refused as soon as the notice of it arrives, an expired one (and a revoked one whose
+    notice was lost) at the latest `KEPT_S` seconds after it was last read.
 
     A fleet whose tokens fall due together is one query, not a thousand.
     """
@@ -29,6 +31,20 @@ class TokenCache:
         self._kept: dict[bytes, _Kept] = {}
         self._wanted: dict[bytes, asyncio.Future[Principal]] = {}
         self._reading: asyncio.Task[None] | None = None
+        self._forgotten = 0
+
+    def subscribe(self, listener: Listener) -> None:
+        """Before the listener runs."""
+        listener.subscribe(Channel.TOKENS, self.forget, lambda: None)
+
+    def forget(self, token_id: str) -> None:
+        """What is known of a token may be wrong from now on; also what is being read at this moment."""
+        self._forgotten += 1
+        self._kept = {
+            each: kept
+            for each, kept in self._kept.items()
+            if not (isinstance(kept.found, Principal) and kept.found.token_id == token_id)
+        }
 
     async def check(self, authorization: str | None) -> Principal:
         """Raises Unauthenticated, or the database's error where it had to be asked."""
@@ -48,6 +64,7 @@ class TokenCache:
     async def _read(self) -> None:
         while self._wanted:
             wanted, self._wanted = self._wanted, {}
+            forgotten = self._forgotten
             try:
                 async with self._database.session() as session, session.begin():
                     tokens = await find_tokens(session, list(wanted))
@@ -60,7 +77,8 @@ class TokenCache:
                     found: Principal | Unauthenticated = principal_of(tokens.get(each))
                 except Unauthenticated as refusal:
                     found = refusal
-                self._keep(each, found)
+                if forgotten == self._forgotten:
+                    self._keep(each, found)
                 if isinstance(found, Principal):
                     if not future.done():
                         future.set_result(found)

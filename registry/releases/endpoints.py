@@ -1,26 +1,29 @@
 """Releases over HTTP."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from registry.contract.pages import Page
-from registry.contract.releases import Promote, Receipt, ReceiptNote, Release, Transition
+from registry.contract.releases import Promote, Receipt, ReceiptNote, Reject, Release, Transition
 from registry.contract.tokens import Role
 from registry.contract.verdicts import Explanation
 from registry.deployments import service as deployments
 from registry.edge import pages
 from registry.edge.etag import tag
 from registry.edge.pages import Limit, PageToken
-from registry.edge.roles import READERS
+from registry.edge.roles import APPROVERS, READERS
 from registry.edge.route import EdgeRoute
 from registry.edge.unit import UnitOfWork, requires
+from registry.problems import refused
+from registry.releases import approvals, service, steps
 from registry.releases import explain as explanation
 from registry.releases import promote as promotion
-from registry.releases import service, steps
 
 router = APIRouter(prefix="/v1", tags=["releases"], route_class=EdgeRoute)
 AT = "/deployments/{environment}/{name}"
 ONE = AT + "/releases/{number}"
 RELEASER = [requires(Role.RELEASER)]
+# Which of these roles it is, the deployment's policy says.
+APPROVING = [requires(*APPROVERS)]
 READING = [requires(*READERS)]
 
 
@@ -84,12 +87,40 @@ async def abort(
     return _tagged(response, await steps.abort(unit, environment, name, number, body))
 
 
-@router.post(ONE + "/approve", dependencies=[requires(Role.APPROVER)])
+@router.post(ONE + "/approve", dependencies=APPROVING, response_model=Release)
 async def approve(
+    request: Request,
+    unit: UnitOfWork,
+    environment: str,
+    name: str,
+    number: int,
+    body: Transition,
+    response: Response,
+) -> Response | Release:
+    """By a person of the policy's role, never one's own release. The last approval needed starts it.
+
+    409 where the candidate is not any more what the release was promoted for: approvals begin anew.
+    """
+    made = await approvals.approve(unit, environment, name, number, body)
+    if made.changed is not None:
+        return await refused(request, made.changed)
+    return _tagged(response, made.release)
+
+
+@router.post(ONE + "/withdraw", dependencies=APPROVING)
+async def withdraw(
     unit: UnitOfWork, environment: str, name: str, number: int, body: Transition, response: Response
 ) -> Release:
-    """One's own release can't be approved. The last approval needed starts it."""
-    return _tagged(response, await steps.approve(unit, environment, name, number, body))
+    """Takes one's own approval back, as long as the release has not started."""
+    return _tagged(response, await approvals.withdraw(unit, environment, name, number, body))
+
+
+@router.post(ONE + "/reject", dependencies=APPROVING)
+async def reject(
+    unit: UnitOfWork, environment: str, name: str, number: int, body: Reject, response: Response
+) -> Release:
+    """Ends a release that awaits approval. One person is enough, and a reason is needed."""
+    return _tagged(response, await approvals.reject(unit, environment, name, number, body))
 
 
 @router.get(ONE + "/explain", dependencies=READING)
@@ -100,10 +131,12 @@ async def explain(unit: UnitOfWork, environment: str, name: str, number: int) ->
 
 
 @router.get(AT + "/rollbacks", dependencies=READING)
-async def receipts(unit: UnitOfWork, environment: str, name: str, limit: Limit = 100) -> Page[Receipt]:
+async def receipts(
+    unit: UnitOfWork, environment: str, name: str, page_token: PageToken = None, limit: Limit = 100
+) -> Page[Receipt]:
     """Newest first."""
     row = await deployments.row(unit.session, environment, name)
-    return await service.receipt_list(unit, row, limit)
+    return await service.receipt_list(unit, row, pages.after(page_token, int), limit)
 
 
 @router.post("/rollbacks/{rollback}/notes", dependencies=RELEASER)

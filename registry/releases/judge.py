@@ -15,6 +15,7 @@ import orjson
 from sqlalchemy import update
 from sqlalchemy.orm.exc import StaleDataError
 
+from registry import outbox
 from registry.contract.deployments import PlanStep, Policy
 from registry.contract.releases import Hold, ReleasePhase, RollBack
 from registry.contract.verdicts import Verdict
@@ -135,6 +136,8 @@ async def _look(unit: Unit, release_id: str, fence: int) -> Verdict | None:
             verdict=verdict.model_dump(mode="json"),
         )
     )
+    if verdict.kind != earlier:
+        await outbox.judged(unit.session, row, verdict, actor=unit.actor)
     return verdict
 
 

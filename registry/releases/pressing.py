@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 
 from registry.contract.releases import Receipt, RollBack
 from registry.contract.tokens import Role
+from registry.edge.roles import READERS
 from registry.edge.route import transaction
 from registry.releases import receipts
 from registry.releases.rollback import pressed_in_vain, roll_back
@@ -49,6 +50,7 @@ async def _awaited(request: Request, rollback_id: str, wait_s: float, *, already
     pause = FIRST_PAUSE_S
     while True:
         async with transaction(request) as unit:
+            unit.principal.require(*READERS)
             found = await receipts.receipt(unit, rollback_id, already=already)
         if found.final or found.all_drained or time.monotonic() >= deadline:
             return found

@@ -1,17 +1,20 @@
 """Promote: resolve the arm, ask every guard, and start a release."""
 
 import secrets
+from dataclasses import dataclass
 
 from registry.contract.deployments import Arm, Policy
-from registry.contract.identity import parse_version
+from registry.contract.identity import VersionRef, parse_version
 from registry.contract.releases import Guard, Promote, Release
 from registry.contract.routes import RouteCause
-from registry.contract.versions import VersionStage
+from registry.contract.versions import VersionContract, VersionStage
 from registry.deployments import arms as arm_rules
 from registry.deployments import service as deployments
 from registry.deployments.arms import Resolved
 from registry.edge.unit import Unit
 from registry.errors import Conflict, GuardFailed, Invalid, Pinned
+from registry.lifecycle.approvals import approval_guard, waits
+from registry.lifecycle.contracts import is_servable
 from registry.lifecycle.guards import MetricFacts, NodeFacts, StartFacts, start_guards
 from registry.lifecycle.releases import ReleaseEvent
 from registry.lifecycle.shares import on_trial, plan_of
@@ -53,18 +56,8 @@ async def promote(unit: Unit, environment: str, name: str, body: Promote) -> Rel
             f"release {under_way.number} of {deployment.ref} is {under_way.phase}",
             "wait for its end, abort it, or promote with supersede (CLI: --supersede)",
         )
-    resolved = await arm_rules.resolve(unit.session, ref)
     policy = Policy.model_validate(deployment.policy)
-    nodes = await pool(unit.session, deployment, unit.identity.timeline, unit.resources.settings.node_stale_s)
-    stable = await _stable(unit, deployment)
-    guards = start_guards(await _facts(unit, resolved, stable, nodes, policy))
-    failed = [guard.reason for guard in guards if guard.outcome == "failed"]
-    if failed or resolved.arm is None:
-        raise GuardFailed(
-            f"{body.version} can't be released to {deployment.ref}: {'; '.join(failed)}",
-            "mend what the reasons name, then promote again",
-            failed,
-        )
+    found = await candidate(unit, deployment, ref, policy)
     if under_way is not None:
         await end_active(
             unit,
@@ -74,22 +67,52 @@ async def promote(unit: Unit, environment: str, name: str, body: Promote) -> Rel
             RouteCause.SUPERSEDE,
             f"{ref} takes its place",
         )
-    row = await _create(unit, deployment, resolved, stable, policy, guards, body)
+    row = await _create(unit, deployment, found, policy, body)
     if policy.approvals:
-        await history.move(unit, row, ReleaseEvent.SUBMIT, _waits(policy), by_command=True)
+        await history.move(unit, row, ReleaseEvent.SUBMIT, waits(policy, ()), by_command=True)
     else:
-        await start(unit, deployment, row, resolved.arm, stable)
+        await start(unit, deployment, row, found.arm, found.stable)
     made = await represent.release(
-        unit.session, row, {arm.id: arm for arm in (resolved.arm, stable) if arm is not None}
+        unit.session, row, {arm.id: arm for arm in (found.arm, found.stable) if arm is not None}
     )
     unit.audit("release.promote", row.subject, None, made, body.reason)
     return made
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """What a version is released as, at this moment, and what every start guard says to it."""
+
+    arm: Arm
+    stable: Arm | None
+    guards: tuple[Guard, ...]
+
+
+async def candidate(unit: Unit, deployment: DeploymentRow, ref: VersionRef, policy: Policy) -> Candidate:
+    """Raises GuardFailed with every reason why it can't be released."""
+    resolved = await arm_rules.resolve(unit.session, ref)
+    nodes = await pool(unit.session, deployment, unit.identity.timeline, unit.resources.settings.node_stale_s)
+    stable = await _stable(unit, deployment)
+    guards = start_guards(await _facts(unit, resolved, stable, nodes, policy))
+    failed = [guard.reason for guard in guards if guard.outcome == "failed"]
+    if failed or resolved.arm is None:
+        raise GuardFailed(
+            f"{ref} can't be released to {deployment.ref}: {'; '.join(failed)}",
+            "mend what the reasons name, then try again",
+            failed,
+        )
+    return Candidate(resolved.arm, stable, guards)
+
+
 async def start(
     unit: Unit, deployment: DeploymentRow, row: ReleaseRow, candidate: Arm, stable: Arm | None
 ) -> None:
-    """→ preparing: every node fetches, verifies, loads and warms the candidate, with no share yet."""
+    """→ preparing: every node fetches, verifies, loads and warms the candidate, with no share yet.
+
+    Raises MoveRefused where the release's policy wants more approvals than it has.
+    """
+    policy = Policy.model_validate(row.policy)
+    approved_by = await repository.approved_by(unit.session, row)
     made = await history.route(
         unit,
         deployment,
@@ -106,11 +129,8 @@ async def start(
         "nodes load the candidate",
         by_command=True,
         generation=made.fence.generation,
+        guards=(approval_guard(policy, approved_by),),
     )
-
-
-def _waits(policy: Policy) -> str:
-    return f"waits for {policy.approvals} approval{'s' if policy.approvals > 1 else ''}"
 
 
 async def _stable(unit: Unit, deployment: DeploymentRow) -> Arm | None:
@@ -141,6 +161,7 @@ async def _facts(
         same_as_stable=stable is not None and resolved.arm is not None and stable.id == resolved.arm.id,
         first=stable is None,
         metric=metric,
+        servable=is_servable(VersionContract.model_validate(version.contract)),
     )
 
 
@@ -163,13 +184,10 @@ async def _metric(unit: Unit, resolved: Resolved, stable: Arm | None, policy: Po
 async def _create(
     unit: Unit,
     deployment: DeploymentRow,
-    resolved: Resolved,
-    stable: Arm | None,
+    found: Candidate,
     policy: Policy,
-    guards: tuple[Guard, ...],
     body: Promote,
 ) -> ReleaseRow:
-    assert resolved.arm is not None
     deployment.last_release += 1
     row = ReleaseRow(
         id=new_id("rel"),
@@ -178,12 +196,14 @@ async def _create(
         number=deployment.last_release,
         phase="draft",
         phase_reason="",
-        arm_id=resolved.arm.id,
-        from_arm_id=stable.id if stable else None,
+        arm_id=found.arm.id,
+        from_arm_id=found.stable.id if found.stable else None,
         policy=policy.model_dump(mode="json"),
-        plan=[step.model_dump(mode="json") for step in plan_of(body.plan or policy.plan, stable is None)],
+        plan=[
+            step.model_dump(mode="json") for step in plan_of(body.plan or policy.plan, found.stable is None)
+        ],
         salt=secrets.token_hex(8),
-        guards=[guard.model_dump(mode="json") for guard in guards],
+        guards=[guard.model_dump(mode="json") for guard in found.guards],
         laggards=[],
         left_out=[],
         created_by=unit.actor,

@@ -43,13 +43,19 @@ async def settle_override(unit: Unit, node: NodeFacts, override: Override) -> No
     """
     environment, _, name = override.deployment.partition("/")
     deployment = await lock_deployment(unit.session, environment, name)
+    newest = await deployments.newest_route(unit.session, deployment)
+    if newest is not None and override.id in newest.resolves:
+        # Another registry process was told of it too.
+        return
     if deployment.stable_arm != override.to or not deployment.pinned:
         reason = f"direct rollback on {node.name} by {override.by}"
         if deployment.pin_rollback is not None:
             unit.audit("override.conflict", deployment.subject, None, override, f"{reason}: another target")
             return
         try:
-            await roll_back(unit, environment, name, RollBack(to=override.to, reason=reason), automatic=False)
+            # The nodes have gone there already, so whether the version is fit is no question any more.
+            asked = RollBack(to=override.to, reason=reason, allow_unfit=True)
+            await roll_back(unit, environment, name, asked, automatic=False)
         except Conflict as conflict:
             unit.audit("override.conflict", deployment.subject, None, override, f"{reason}: {conflict}")
             return

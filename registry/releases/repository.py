@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.releases import ReleasePhase
@@ -115,12 +116,50 @@ async def changes(session: AsyncSession, release_id: str) -> list[ReleaseChangeR
 
 
 async def approvals(session: AsyncSession, release_id: str) -> list[ApprovalRow]:
+    """In order of time, also those of another arm than the release's present one."""
     return list(
         (
             await session.execute(
-                select(ApprovalRow).where(ApprovalRow.release_id == release_id).order_by(ApprovalRow.at)
+                select(ApprovalRow)
+                .where(ApprovalRow.release_id == release_id)
+                .order_by(ApprovalRow.at)
+                .execution_options(populate_existing=True)
             )
         ).scalars()
+    )
+
+
+async def approved_by(session: AsyncSession, row: ReleaseRow) -> frozenset[str]:
+    """Who has approved what the release is for now."""
+    return frozenset(each.by for each in await approvals(session, row.id) if counts(row, each))
+
+
+def counts(row: ReleaseRow, approval: ApprovalRow) -> bool:
+    """Whether an approval is of the release's present arm."""
+    return approval.arm_id in (None, row.arm_id)
+
+
+async def approve(session: AsyncSession, row: ReleaseRow, by: str, reason: str) -> None:
+    """In the place of the same person's earlier one, of another arm."""
+    values = {"arm_id": row.arm_id, "reason": reason, "at": func.now()}
+    await session.execute(
+        insert(ApprovalRow)
+        .values(release_id=row.id, by=by, **values)
+        .on_conflict_do_update(index_elements=["release_id", "by"], set_=values)
+    )
+
+
+async def withdraw(session: AsyncSession, row: ReleaseRow, by: str) -> None:
+    await session.execute(delete(ApprovalRow).where(ApprovalRow.release_id == row.id, ApprovalRow.by == by))
+
+
+async def bind_approvals(session: AsyncSession, row: ReleaseRow) -> None:
+    """To the present arm, where they name none; before the arm changes."""
+    await session.execute(
+        update(ApprovalRow)
+        .where(ApprovalRow.release_id == row.id, ApprovalRow.arm_id.is_(None))
+        .values(arm_id=row.arm_id)
+        .execution_options(synchronize_session=False)
     )
 
 
@@ -182,18 +221,15 @@ async def rollback(session: AsyncSession, rollback_id: str) -> RollbackRow:
     return row
 
 
-async def rollbacks(session: AsyncSession, deployment_id: str, limit: int) -> list[RollbackRow]:
-    """Newest first."""
-    return list(
-        (
-            await session.execute(
-                select(RollbackRow)
-                .where(RollbackRow.deployment_id == deployment_id)
-                .order_by(RollbackRow.asked_at.desc())
-                .limit(limit)
-            )
-        ).scalars()
-    )
+async def rollbacks(
+    session: AsyncSession, deployment_id: str, below: int | None, limit: int
+) -> list[RollbackRow]:
+    """Newest first, one more than `limit`. By generation, of which every rollback has its own."""
+    wanted = select(RollbackRow).where(RollbackRow.deployment_id == deployment_id)
+    if below is not None:
+        wanted = wanted.where(RollbackRow.generation < below)
+    query = wanted.order_by(RollbackRow.generation.desc()).limit(limit + 1)
+    return list((await session.execute(query)).scalars())
 
 
 async def rollback_nodes(session: AsyncSession, rollback_id: str) -> list[RollbackNodeRow]:

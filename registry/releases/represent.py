@@ -32,6 +32,7 @@ def change(row: ReleaseChangeRow) -> StepChange:
 async def release(session: AsyncSession, row: ReleaseRow, arms: dict[str, Arm]) -> Release:
     """`arms` must hold the release's own two."""
     approvals = await repository.approvals(session, row.id)
+    policy = Policy.model_validate(row.policy)
     return Release(
         deployment=row.deployment,
         number=row.number,
@@ -46,8 +47,13 @@ async def release(session: AsyncSession, row: ReleaseRow, arms: dict[str, Arm]) 
         share=share_of(row),
         plan=tuple(PlanStep.model_validate(step) for step in row.plan),
         guards=tuple(Guard.model_validate(guard) for guard in row.guards),
-        approvals=tuple(Approval(by=a.by, at=a.at, reason=a.reason) for a in approvals),
-        approvals_needed=Policy.model_validate(row.policy).approvals,
+        approvals=tuple(
+            Approval(by=each.by, at=each.at, reason=each.reason, arm=each.arm_id)
+            for each in approvals
+            if repository.counts(row, each)
+        ),
+        approvals_needed=policy.approvals,
+        approver_role=policy.approver_role,
         verdict=Verdict.model_validate(row.verdict) if row.verdict else None,
         laggards=tuple(row.laggards),
         history=tuple(change(entry) for entry in await repository.changes(session, row.id)),

@@ -8,6 +8,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from registry import outbox
 from registry.contract.deployments import Arm
 from registry.contract.identity import ARM_PATTERN, parse_version
 from registry.contract.releases import RollBack
@@ -22,6 +23,7 @@ from registry.lifecycle.shares import name_of, settled
 from registry.nodes.pool import pool
 from registry.releases import history, repository
 from registry.releases.end import arms_of
+from registry.releases.fitness import refuse_unfit
 from registry.tables.base import new_id
 from registry.tables.deployments import DeploymentRow
 from registry.tables.journal import AuditRow
@@ -58,7 +60,8 @@ async def lock_deployment(session: AsyncSession, environment: str, name: str) ->
 
 
 async def roll_back(unit: Unit, environment: str, name: str, body: RollBack, *, automatic: bool) -> Pressed:
-    """The caller commits. Raises Conflict where there is nothing to go back to, with what is possible."""
+    """The caller commits. Raises Conflict where there is nothing to go back to, with what is possible, and
+    GuardFailed where what there is was quarantined or archived."""
     unit.principal.require_environment(environment)
     deployment = await lock_deployment(unit.session, environment, name)
     if body.to is None and deployment.pinned and deployment.pin_rollback is not None:
@@ -70,6 +73,8 @@ async def roll_back(unit: Unit, environment: str, name: str, body: RollBack, *, 
         )
     release = await repository.active(unit.session, deployment.id, lock=True)
     target = await _target(unit, deployment, release, body.to)
+    if not body.allow_unfit:
+        await refuse_unfit(unit, deployment, release, target)
     if release is None and deployment.stable_arm == target.id:
         if deployment.pin_rollback is not None:
             return Pressed(deployment.pin_rollback, already=True)
@@ -161,6 +166,14 @@ async def _carry_out(
     )
     rollback = await _keep_receipt(
         unit, deployment, made.fence.generation, leaving, target, reason, automatic, ended
+    )
+    outbox.rolled_back(
+        unit.session,
+        deployment.ref,
+        deployment.model,
+        rollback,
+        tuple(name_of(arm) for arm in leaving),
+        name_of(target),
     )
     deployment.stable_arm = target.id
     deployment.pinned, deployment.pin_reason = True, reason

@@ -28,9 +28,11 @@ async def listing(unit: Unit, deployment: DeploymentRow, below: int | None, limi
     return pages.page(rows, limit, lambda row: made[row.id], lambda row: row.number)
 
 
-async def receipt_list(unit: Unit, deployment: DeploymentRow, limit: int) -> Page[Receipt]:
-    rows = await repository.rollbacks(unit.session, deployment.id, limit)
-    return Page(items=tuple([await receipts.represent(unit, row) for row in rows]))
+async def receipt_list(unit: Unit, deployment: DeploymentRow, below: int | None, limit: int) -> Page[Receipt]:
+    """Newest first."""
+    rows = await repository.rollbacks(unit.session, deployment.id, below, limit)
+    made = {row.id: await receipts.represent(unit, row) for row in rows[:limit]}
+    return pages.page(rows, limit, lambda row: made[row.id], lambda row: row.generation)
 
 
 async def add_note(unit: Unit, rollback_id: str, body: ReceiptNote) -> Receipt:

@@ -1,31 +1,32 @@
 """Moving a release: by a person's command, or by the controller for what nodes and evidence say."""
 
-from registry.contract.deployments import PlanStep, Policy
+from registry import outbox
+from registry.contract.deployments import PlanStep
 from registry.contract.releases import Hold, Release, Transition
 from registry.contract.routes import RouteCause
-from registry.contract.tokens import Role
 from registry.deployments import service as deployments
 from registry.edge.unit import Unit, expect_revision
-from registry.errors import Conflict, Forbidden, GuardFailed
+from registry.errors import Conflict, GuardFailed
 from registry.lifecycle.releases import ReleaseEvent
 from registry.lifecycle.shares import is_last, name_of, on_trial, settled
 from registry.releases import history, repository, trial
 from registry.releases.end import arms_of, end_active
-from registry.releases.promote import refuse_pinned, start
+from registry.releases.promote import refuse_pinned
 from registry.releases.represent import release as represent_release
 from registry.tables.deployments import DeploymentRow
 from registry.tables.journal import MoveRefused
-from registry.tables.releases import ApprovalRow, ReleaseRow
+from registry.tables.releases import ReleaseRow
 
 
-async def _at(
-    unit: Unit, environment: str, name: str, number: int, body: Transition
+async def located(
+    unit: Unit, environment: str, name: str, number: int, expected_revision: int | None
 ) -> tuple[DeploymentRow, ReleaseRow]:
+    """Both rows, locked. Raises NotFound, Conflict where the release is at another revision."""
     unit.principal.require_environment(environment)
     deployment = await deployments.locked(unit.session, environment, name)
     found = await repository.get(unit.session, deployment, number)
     row = await repository.lock(unit.session, found.id)
-    expect_revision(row.revision, body.expected_revision, f"release {number} of {deployment.ref}")
+    expect_revision(row.revision, expected_revision, f"release {number} of {deployment.ref}")
     return deployment, row
 
 
@@ -38,7 +39,7 @@ async def shown(unit: Unit, row: ReleaseRow) -> Release:
 
 async def advance(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
     """The next step by command: also from a hold, a pause or a freeze; recorded as a command."""
-    deployment, row = await _at(unit, environment, name, number, body)
+    deployment, row = await located(unit, environment, name, number, body.expected_revision)
     refuse_pinned(deployment)
     before = await shown(unit, row)
     await step_forward(unit, deployment, row, body.reason or f"advanced by {unit.actor}", by_command=True)
@@ -117,10 +118,11 @@ async def hold(unit: Unit, row: ReleaseRow, why: Hold, reason: str, *, by_comman
     row.phase_reason = reason
     await unit.session.flush()
     history.note(unit, row, why, reason, by_command=by_command)
+    await outbox.held(unit.session, row, actor=unit.actor, reason=reason)
 
 
 async def pause(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
-    _, row = await _at(unit, environment, name, number, body)
+    _, row = await located(unit, environment, name, number, body.expected_revision)
     before = await shown(unit, row)
     await hold(unit, row, Hold.PAUSED, body.reason or f"paused by {unit.actor}", by_command=True)
     after = await shown(unit, row)
@@ -129,7 +131,7 @@ async def pause(unit: Unit, environment: str, name: str, number: int, body: Tran
 
 
 async def resume(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
-    _, row = await _at(unit, environment, name, number, body)
+    _, row = await located(unit, environment, name, number, body.expected_revision)
     if not row.hold:
         raise Conflict(f"{row.subject} is not held", "there is nothing to resume")
     before = await shown(unit, row)
@@ -137,6 +139,7 @@ async def resume(unit: Unit, environment: str, name: str, number: int, body: Tra
     row.phase_reason = body.reason or f"resumed by {unit.actor}"
     await unit.session.flush()
     history.note(unit, row, "resumed", row.phase_reason, by_command=True)
+    await outbox.held(unit.session, row, actor=unit.actor, reason=row.phase_reason)
     after = await shown(unit, row)
     unit.audit("release.resume", row.subject, before, after, body.reason)
     return after
@@ -144,33 +147,10 @@ async def resume(unit: Unit, environment: str, name: str, number: int, body: Tra
 
 async def abort(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
     """Stable takes everything; automation stays on. One permitted person is enough."""
-    deployment, row = await _at(unit, environment, name, number, body)
+    deployment, row = await located(unit, environment, name, number, body.expected_revision)
     before = await shown(unit, row)
     reason = body.reason or f"aborted by {unit.actor}"
     await end_active(unit, deployment, row, ReleaseEvent.ABORT, RouteCause.ABORT, reason)
     after = await shown(unit, row)
     unit.audit("release.abort", row.subject, before, after, body.reason)
-    return after
-
-
-async def approve(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
-    """Counts once per person, never one's own release. The last one needed starts it."""
-    unit.principal.require(Role.APPROVER)
-    deployment, row = await _at(unit, environment, name, number, body)
-    if row.phase != "awaiting_approval":
-        raise Conflict(f"{row.subject} is {row.phase}, it awaits no approval", "there is nothing to approve")
-    if row.created_by == unit.actor:
-        raise Forbidden("one's own release can't be approved", "ask another person who has the role approver")
-    given = await repository.approvals(unit.session, row.id)
-    if any(approval.by == unit.actor for approval in given):
-        raise Conflict(f"{unit.actor} has approved {row.subject} already", "another person must approve it")
-    before = await shown(unit, row)
-    unit.session.add(ApprovalRow(release_id=row.id, by=unit.actor, reason=body.reason))
-    await unit.session.flush()
-    if len(given) + 1 >= Policy.model_validate(row.policy).approvals:
-        refuse_pinned(deployment)
-        candidate, stable = await arms_of(unit, row)
-        await start(unit, deployment, row, candidate, stable)
-    after = await shown(unit, row)
-    unit.audit("release.approve", row.subject, before, after, body.reason)
     return after

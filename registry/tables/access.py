@@ -10,9 +10,13 @@ from registry.tables.base import Created, Row
 
 
 class TokenRow(Created, Row):
-    """`hash` is the sha256 of the secret, which is not kept. `node_id` binds a node's token to its node."""
+    """`hash` is the sha256 of the secret, which is not kept. `node_id` binds a node's token to its node.
+
+    A session's `created_by` is the id of its token. `replaces`: the token that was rotated into this one.
+    """
 
     __tablename__ = "tokens"
+    __table_args__ = (Index(None, "created_by"), Index(None, "replaces"))
 
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str]
@@ -21,6 +25,7 @@ class TokenRow(Created, Row):
     models: Mapped[list[Any]]
     environments: Mapped[list[Any]]
     node_id: Mapped[str | None]
+    replaces: Mapped[str | None]
     expires_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
@@ -40,7 +45,11 @@ class EnrolmentRow(Created, Row):
 
 
 class IdempotencyRow(Row):
-    """The answer that a write gave under a key, kept for 24 h, written in the write's own transaction."""
+    """The answer that a write gave under a key, kept for 24 h, written in the write's own transaction.
+
+    `sealed` is that answer, readable with the caller's own secret alone. `status`, `headers` and `body` then
+    say "try again" to a process of an earlier version, which does not know `sealed`.
+    """
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (Index(None, "created_at"),)
@@ -52,4 +61,5 @@ class IdempotencyRow(Row):
     status: Mapped[int]
     headers: Mapped[dict[str, Any]]
     body: Mapped[bytes] = mapped_column(LargeBinary)
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

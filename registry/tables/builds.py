@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, func
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from registry.lifecycle.builds import BUILD_MOVES
@@ -12,7 +12,19 @@ from registry.tables.base import Created, Phased, Row
 
 class BuildRow(Created, Phased, Row):
     __tablename__ = "builds"
-    __table_args__ = (Index(None, "version_id"), Index(None, "phase"))
+    __table_args__ = (
+        Index(None, "version_id"),
+        Index(None, "phase"),
+        *(
+            Index(
+                f"ix_builds_{kind}",
+                text(f"(recipe #>> '{{{kind},name}}')"),
+                text(f"(recipe #>> '{{{kind},version}}')"),
+                postgresql_where=text(f"(recipe #>> '{{{kind},name}}') IS NOT NULL"),
+            )
+            for kind in ("calibration", "validation")
+        ),
+    )
     moves = BUILD_MOVES
     subject_kind = "build"
 

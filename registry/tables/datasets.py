@@ -1,5 +1,6 @@
 """Data sets."""
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, Index
@@ -7,7 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import Text
 
-from registry.tables.base import Created, Row
+from registry.tables.base import Created, Revised, Row
 
 
 class DatasetNameRow(Row):
@@ -19,8 +20,9 @@ class DatasetNameRow(Row):
     last_version: Mapped[int]
 
 
-class DatasetRow(Created, Row):
-    """Immutable; `digests` lists shards and index for look-ups by blob."""
+class DatasetRow(Created, Revised, Row):
+    """Immutable but for `retain_until`: after it the data set goes, unless something refers to it (None: it
+    stays). `digests` lists shards and index for look-ups by blob."""
 
     __tablename__ = "datasets"
     __table_args__ = (Index("ix_datasets_digests", "digests", postgresql_using="gin"),)
@@ -36,3 +38,4 @@ class DatasetRow(Created, Row):
     digests: Mapped[list[str]] = mapped_column(ARRAY(Text))
     provenance: Mapped[str]
     tags: Mapped[dict[str, Any]]
+    retain_until: Mapped[datetime | None]

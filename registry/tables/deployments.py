@@ -62,6 +62,7 @@ class RouteRow(Row):
     """Append-only: one generation of a deployment's share table. `body` is a `contract.routes.Route`."""
 
     __tablename__ = "routes"
+    __table_args__ = (Index(None, "deployment_id", "created_at", "generation"),)
 
     deployment_id: Mapped[str] = mapped_column(ForeignKey("deployments.id"), primary_key=True)
     generation: Mapped[int] = mapped_column(BigInteger, primary_key=True)

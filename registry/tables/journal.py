@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, Identity, Index, func
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
+from registry import outbox
 from registry.tables.base import Phased, Row
 
 
@@ -29,10 +30,15 @@ class JournalRow(Row):
 
 
 class AuditRow(Row):
-    """One change: who, what, before → after, why, through which door."""
+    """One change: who, what, before → after, why, through which door. The database refuses to change it."""
 
     __tablename__ = "audit"
-    __table_args__ = (Index(None, "subject", "id"), Index(None, "actor", "id"))
+    __table_args__ = (
+        Index(None, "subject", "id"),
+        Index(None, "actor", "id"),
+        Index(None, "action", "id"),
+        Index(None, "at", "id"),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
@@ -67,7 +73,7 @@ async def advance(
     """Move `row` by `event`: its table of moves decides where to, `guards` are reasons against (or None).
 
     The write is a compare-and-set on the row's revision (StaleDataError when someone was first), with a
-    journal row in the same transaction. Raises MoveRefused and changes nothing otherwise.
+    journal row and an outbox row in the same transaction. Raises MoveRefused and changes nothing otherwise.
     """
     target = row.moves.target(row.phase, event)
     if target is None:
@@ -85,11 +91,12 @@ async def advance(
             reason=reason,
         )
     )
-    row.phase = str(target)
+    before, row.phase = row.phase, str(target)
     row.phase_reason = reason
     row.phase_since = func.clock_timestamp()
     await session.flush()
     await session.refresh(row, ["phase_since"])
+    await outbox.moved(session, row, str(event), before, actor=actor, reason=reason)
 
 
 def snapshot(value: BaseModel | None) -> dict[str, Any] | None:

@@ -3,17 +3,38 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    UniqueConstraint,
+    func,
+    literal_column,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import Mapped, mapped_column, synonym
+from sqlalchemy.orm import Mapped, column_property, mapped_column, synonym
 from sqlalchemy.types import Text
 
 from registry.lifecycle.versions import VERSION_MOVES
 from registry.tables.base import Created, Phased, Revised, Row
 
+# Indexed expressions; queries use these very words, or the index is not used.
+COMMIT = "lineage ->> 'commit'"
+TRAINING_RUN = "lineage ->> 'training_run'"
+TRAINING_NAME = "lineage #>> '{training_data,name}'"
+TRAINING_VERSION = "lineage #>> '{training_data,version}'"
+PARENT = "lineage ->> 'parent_version'"
+
+# Otherwise every search reads up to 4 MB of entries that wait to be sorted in.
+AT_ONCE = {"fastupdate": "off"}
+
 
 class ModelRow(Created, Revised, Row):
-    """`last_number` is the counter from which versions get their numbers, in one statement."""
+    """`last_number` is the counter from which versions get their numbers, in one statement; `newest` is the
+    highest number of a version that is there (it may have been deleted)."""
 
     __tablename__ = "models"
 
@@ -23,6 +44,10 @@ class ModelRow(Created, Revised, Row):
     owner: Mapped[str]
     tags: Mapped[dict[str, Any]]
     last_number: Mapped[int] = mapped_column(default=0)
+    newest: Mapped[int | None] = column_property(
+        literal_column("(SELECT max(number) FROM versions WHERE versions.model = models.name)", Integer),
+        expire_on_flush=False,
+    )
 
 
 class VersionRow(Created, Phased, Row):
@@ -32,7 +57,40 @@ class VersionRow(Created, Phased, Row):
     __table_args__ = (
         UniqueConstraint("model", "number"),
         Index(None, "phase"),
-        Index("ix_versions_digests", "digests", postgresql_using="gin"),
+        Index("ix_versions_digests", "digests", postgresql_using="gin", postgresql_with=AT_ONCE),
+        Index(None, "created_at", "id"),
+        Index(None, "phase", "created_at", "id"),
+        Index(None, "digest"),
+        Index(
+            "ix_versions_tags",
+            "tags",
+            postgresql_using="gin",
+            postgresql_ops={"tags": "jsonb_path_ops"},
+            postgresql_with=AT_ONCE,
+        ),
+        Index(
+            "ix_versions_commit",
+            literal_column(f"({COMMIT})").label("commit"),
+            postgresql_ops={"commit": "text_pattern_ops"},
+            postgresql_where=text(f"({COMMIT}) IS NOT NULL"),
+        ),
+        Index(
+            "ix_versions_training_run",
+            text(f"({TRAINING_RUN})"),
+            postgresql_where=text(f"({TRAINING_RUN}) IS NOT NULL"),
+        ),
+        Index(
+            "ix_versions_training_data",
+            text(f"({TRAINING_NAME})"),
+            text(f"({TRAINING_VERSION})"),
+            postgresql_where=text(f"({TRAINING_NAME}) IS NOT NULL"),
+        ),
+        Index(
+            "ix_versions_parent",
+            "model",
+            text(f"({PARENT})"),
+            postgresql_where=text(f"({PARENT}) IS NOT NULL"),
+        ),
     )
     moves = VERSION_MOVES
     subject_kind = "version"
@@ -64,7 +122,10 @@ class MetricRow(Row):
     """Append-only; the newest of (version, data set, split, name) counts."""
 
     __tablename__ = "metrics"
-    __table_args__ = (Index(None, "version_id", "dataset", "split", "name", "id"),)
+    __table_args__ = (
+        Index(None, "version_id", "dataset", "split", "name", "id"),
+        Index("ix_metrics_value", "dataset", "name", "split", "value", "version_id"),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     version_id: Mapped[str] = mapped_column(ForeignKey("versions.id"))

@@ -30,6 +30,7 @@ class ReleaseRow(Created, Phased, Row):
             postgresql_where=text(f"phase IN ({_ACTIVE})"),
         ),
         Index(None, "phase"),
+        Index(None, "arm_id"),
     )
     moves = RELEASE_MOVES
     subject_kind = "release"
@@ -84,12 +85,16 @@ class ReleaseChangeRow(Row):
 
 
 class ApprovalRow(Row):
-    """One person's approval; never one's own release, never twice."""
+    """One person's approval of one arm; never one's own release, never twice.
+
+    `arm_id` None: given through a process of an earlier version, for the arm that the release had then.
+    """
 
     __tablename__ = "approvals"
 
     release_id: Mapped[str] = mapped_column(ForeignKey("releases.id"), primary_key=True)
     by: Mapped[str] = mapped_column(primary_key=True)
+    arm_id: Mapped[str | None] = mapped_column(ForeignKey("arms.id"))
     reason: Mapped[str]
     at: Mapped[datetime] = mapped_column(server_default=func.now())
 
@@ -117,7 +122,10 @@ class RollbackRow(Row):
     """A rollback, and with its nodes the permanent receipt."""
 
     __tablename__ = "rollbacks"
-    __table_args__ = (Index(None, "deployment_id", "asked_at"),)
+    __table_args__ = (
+        Index(None, "deployment_id", "asked_at"),
+        Index(None, "deployment_id", "generation"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     deployment_id: Mapped[str] = mapped_column(ForeignKey("deployments.id"))

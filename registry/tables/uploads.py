@@ -10,13 +10,23 @@ from registry.tables.base import Created, Phased, Row
 
 
 class BlobRow(Row):
-    """A verified object under its content-addressed key. The row decides, not the store."""
+    """A verified object under its content-addressed key. The row decides, not the store.
+
+    `key` None: the digest itself. `promised_at`: when someone was last told that these bytes are here and
+    need not be sent.
+    """
 
     __tablename__ = "blobs"
 
     digest: Mapped[str] = mapped_column(primary_key=True)
     size: Mapped[int] = mapped_column(BigInteger)
     verified_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    promised_at: Mapped[datetime | None]
+    key: Mapped[str | None]
+
+    @property
+    def object_key(self) -> str:
+        return self.key or self.digest
 
 
 class UploadRow(Created, Phased, Row):

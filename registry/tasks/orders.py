@@ -65,11 +65,11 @@ async def finish_verify(open_unit: OpenUnit, task_id: str, found: VerifyResult) 
             )
         order = await uploads.order(unit, row.subject_id)
         staging_key = (await uploads.upload_row(unit.session, row.subject_id)).staging_key
-        exists = order.digest in await uploads.blob_sizes(unit.session, [order.digest])
+        key = await uploads.place_for(unit.session, order.digest)
     reason = _difference(order, found)
-    if not reason and not exists:
+    if not reason and key is not None:
         try:
-            await unit.resources.blobs.promote(staging_key, order.digest, found.etag)
+            await unit.resources.blobs.promote(staging_key, key, found.etag)
         except StagingChanged:
             reason = "the bytes were changed while they were being verified"
     async with open_unit() as unit:
@@ -77,7 +77,7 @@ async def finish_verify(open_unit: OpenUnit, task_id: str, found: VerifyResult) 
         if not service.ended_by(row, found.fence):
             row = await service.held(unit.session, task_id, found.fence)
             await service.end(unit, row, failed=False, reason=reason)
-            await _settle(unit, row.subject_id, reason)
+            await _settle(unit, row.subject_id, reason, key)
         return service.represent(row)
 
 
@@ -89,12 +89,12 @@ def _difference(order: VerifyOrder, found: VerifyResult) -> str:
     return ""
 
 
-async def _settle(unit: Unit, upload_id: str, reason: str) -> None:
+async def _settle(unit: Unit, upload_id: str, reason: str, key: str | None) -> None:
     if reason:
         digest = await uploads.settle_rejected(unit, upload_id, reason)
         await versions.file_rejected(unit, digest, reason)
     else:
-        digest = await uploads.settle_verified(unit, upload_id)
+        digest = await uploads.settle_verified(unit, upload_id, key)
         await versions.files_verified(unit, digest)
 
 

@@ -52,5 +52,4 @@ async def blob(digest: Digest, unit: UnitOfWork) -> Blob:
 )
 async def content(digest: Digest, unit: UnitOfWork) -> RedirectResponse:
     """Redirects to the bytes at the object store; the URL is valid for a while and needs no token."""
-    found = await service.blob(unit.session, digest)
-    return RedirectResponse(unit.resources.blobs.url(found.digest), 307)
+    return RedirectResponse(await service.location(unit, digest), 307)

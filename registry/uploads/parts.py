@@ -1,5 +1,6 @@
 """Which parts of an upload have arrived, by what the store says."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -44,8 +45,13 @@ def sort(found: Iterable[ArrivedPart], sizes: dict[int, int]) -> Arrival:
     return Arrival(good, {number: size for number, size in wrong.items() if number not in good})
 
 
-def listed(store: BlobStore, row: UploadRow, arrived: Arrival) -> tuple[Part, ...]:
-    """All parts, with URLs for those that have not arrived."""
+async def listed(store: BlobStore, row: UploadRow, arrived: Arrival) -> tuple[Part, ...]:
+    """All parts, with URLs for those that have not arrived. Signing many of them takes a while: a thread's
+    work, so that other requests go on."""
+    return await asyncio.to_thread(_listed, store, row, arrived)
+
+
+def _listed(store: BlobStore, row: UploadRow, arrived: Arrival) -> tuple[Part, ...]:
     return tuple(
         Part(
             number=number,

@@ -1,13 +1,17 @@
 """Queries on blobs and uploads."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.uploads import UploadPhase
+from registry.tables.retention import COLLECTOR_LOCK, CollectedRow
 from registry.tables.uploads import BlobRow, UploadRow
+
+PROMISE_STEP = timedelta(minutes=1)
 
 
 async def blobs(session: AsyncSession, digests: Iterable[str]) -> dict[str, BlobRow]:
@@ -16,9 +20,57 @@ async def blobs(session: AsyncSession, digests: Iterable[str]) -> dict[str, Blob
     return {row.digest: row for row in rows.scalars()}
 
 
-async def add_blob(session: AsyncSession, digest: str, size: int) -> None:
+async def held_blobs(session: AsyncSession, digests: Iterable[str]) -> dict[str, BlobRow]:
+    """Those that exist, by digest. None of them can be collected before this transaction ends."""
+    rows = await session.execute(
+        select(BlobRow)
+        .where(BlobRow.digest.in_(set(digests)))
+        .order_by(BlobRow.digest)
+        .with_for_update(read=True, key_share=True)
+        .execution_options(populate_existing=True)
+    )
+    return {row.digest: row for row in rows.scalars()}
+
+
+async def promise(session: AsyncSession, digest: str) -> BlobRow | None:
+    """The blob, with its promise renewed; None: it does not exist.
+
+    Written once a minute at most: the collector takes nothing that was promised within the hour.
+    """
+    await session.execute(
+        update(BlobRow)
+        .where(
+            BlobRow.digest == digest,
+            or_(
+                BlobRow.promised_at.is_(None),
+                BlobRow.promised_at < func.clock_timestamp() - PROMISE_STEP,
+            ),
+        )
+        .values(promised_at=func.clock_timestamp())
+        .execution_options(synchronize_session=False)
+    )
+    query = select(BlobRow).where(BlobRow.digest == digest).execution_options(populate_existing=True)
+    return (await session.execute(query)).scalar_one_or_none()
+
+
+async def await_collector(session: AsyncSession) -> None:
+    """Until the end of this transaction the collector gives up no object that the registry does not know."""
+    await session.execute(select(func.pg_advisory_xact_lock_shared(COLLECTOR_LOCK)))
+
+
+async def keys_given_up(session: AsyncSession, digest: str) -> int:
+    """How many keys held these bytes once and are never written again."""
+    query = select(func.count()).where(CollectedRow.digest == digest)
+    return (await session.execute(query)).scalar_one()
+
+
+async def add_blob(session: AsyncSession, digest: str, size: int, key: str) -> None:
     """One that is there already stays as it is."""
-    await session.execute(insert(BlobRow).values(digest=digest, size=size).on_conflict_do_nothing())
+    await session.execute(
+        insert(BlobRow)
+        .values(digest=digest, size=size, key=None if key == digest else key)
+        .on_conflict_do_nothing()
+    )
 
 
 async def upload(session: AsyncSession, upload_id: str, *, lock: bool = False) -> UploadRow | None:

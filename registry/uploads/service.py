@@ -11,13 +11,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from registry.contract.tasks import VerifyOrder
 from registry.contract.tokens import Role
 from registry.contract.uploads import Blob, Upload, UploadCreate, UploadPhase
+from registry.contract.versions import FileEntry
 from registry.edge.unit import Unit
 from registry.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from registry.lifecycle.parts import cuts, part_size
 from registry.lifecycle.uploads import UploadEvent
 from registry.tables.base import new_id
 from registry.tables.journal import advance
-from registry.tables.uploads import UploadRow
+from registry.tables.uploads import BlobRow, UploadRow
 from registry.tasks import service as tasks
 from registry.uploads import repository
 from registry.uploads.parts import Arrival, arrival, listed
@@ -37,7 +38,7 @@ async def create(unit: Unit, body: UploadCreate) -> Upload:
             f"{body.size} bytes are declared; the limit of one file is {limit}",
             "split the file, or raise SLIPWAY_MAX_UPLOAD_BYTES of the registry",
         )
-    blob = (await repository.blobs(unit.session, [body.digest])).get(body.digest)
+    blob = await repository.promise(unit.session, body.digest)
     if blob is not None:
         if blob.size != body.size:
             raise Invalid(
@@ -49,9 +50,24 @@ async def create(unit: Unit, body: UploadCreate) -> Upload:
     if row is not None and row.size == body.size:
         return await _resume(unit, row)
     row = await _begin(unit, body)
-    made = represent(unit, row, Arrival({}, {}))
-    unit.audit("upload.create", row.subject, None, _without_urls(made))
-    return made
+    unit.audit("upload.create", row.subject, None, represent(row))
+    return await _with_parts(unit, row, Arrival({}, {}))
+
+
+async def exists(session: AsyncSession, digest: str) -> bool:
+    """Whether these bytes are here and verified; who is told so may rely on it for an hour."""
+    return await repository.promise(session, digest) is not None
+
+
+def check_total(unit: Unit, files: Iterable[FileEntry]) -> None:
+    """Of what one version or data set is made of. Raises TooLarge."""
+    limit = unit.resources.settings.max_version_bytes
+    total = sum(entry.size for entry in files)
+    if total > limit:
+        raise TooLarge(
+            f"the files have {total} bytes together; the limit is {limit}",
+            "register less at once, or raise SLIPWAY_MAX_VERSION_BYTES of the registry",
+        )
 
 
 async def _begin(unit: Unit, body: UploadCreate) -> UploadRow:
@@ -76,15 +92,22 @@ async def _begin(unit: Unit, body: UploadCreate) -> UploadRow:
 
 async def _resume(unit: Unit, row: UploadRow) -> Upload:
     if row.phase != UploadPhase.OPEN:
-        return represent(unit, row)
+        return represent(row)
     arrived = await arrival(unit.resources.blobs, row)
     if arrived.forgotten:
         row.store_id = await unit.resources.blobs.begin(row.staging_key)
         arrived = Arrival({}, {})
-    return represent(unit, row, arrived)
+    return await _with_parts(unit, row, arrived)
 
 
-def represent(unit: Unit, row: UploadRow, arrived: Arrival | None = None) -> Upload:
+async def _with_parts(unit: Unit, row: UploadRow, arrived: Arrival) -> Upload:
+    """A presigned URL is a secret: it is told to the caller and kept nowhere."""
+    parts = await listed(unit.resources.blobs, row, arrived)
+    return represent(row).model_copy(update={"parts": parts})
+
+
+def represent(row: UploadRow) -> Upload:
+    """Without its parts."""
     return Upload(
         id=row.id,
         digest=row.digest,
@@ -93,25 +116,19 @@ def represent(unit: Unit, row: UploadRow, arrived: Arrival | None = None) -> Upl
         phase=UploadPhase(row.phase),
         reason=row.phase_reason,
         part_size=row.part_size,
-        parts=() if arrived is None else listed(unit.resources.blobs, row, arrived),
         expires_at=row.expires_at,
     )
-
-
-def _without_urls(upload: Upload) -> Upload:
-    """A presigned URL is a secret: it is told to the caller and kept nowhere."""
-    return upload.model_copy(update={"parts": ()})
 
 
 async def get(unit: Unit, upload_id: str) -> Upload:
     """What has arrived, and fresh URLs for the rest. Raises NotFound, Forbidden, Unavailable."""
     row = await _own(unit, upload_id)
     if row.phase != UploadPhase.OPEN:
-        return represent(unit, row)
+        return represent(row)
     arrived = await arrival(unit.resources.blobs, row)
     if arrived.forgotten:
         raise _forgotten(row)
-    return represent(unit, row, arrived)
+    return await _with_parts(unit, row, arrived)
 
 
 async def complete(unit: Unit, upload_id: str) -> Upload:
@@ -121,14 +138,14 @@ async def complete(unit: Unit, upload_id: str) -> Upload:
     """
     row = await _own(unit, upload_id, lock=True)
     if row.phase in (UploadPhase.VERIFYING, UploadPhase.VERIFIED):
-        return represent(unit, row)
-    before = represent(unit, row)
+        return represent(row)
+    before = represent(row)
     if row.phase == UploadPhase.OPEN:
         await _join(unit, row)
     await advance(unit.session, row, UploadEvent.COMPLETE, actor=unit.actor)
     row.task_id = (await tasks.enqueue(unit, "verify", QUEUE, row.id)).id
     await unit.session.flush()
-    made = represent(unit, row)
+    made = represent(row)
     unit.audit("upload.complete", row.subject, before, made)
     return made
 
@@ -180,10 +197,10 @@ async def abort(unit: Unit, upload_id: str) -> Upload:
 
 
 async def _abort(unit: Unit, row: UploadRow, reason: str) -> Upload:
-    before = represent(unit, row)
+    before = represent(row)
     await advance(unit.session, row, UploadEvent.ABORT, actor=unit.actor, reason=reason)
     unit.after_commit.append(partial(_forget, unit, row))
-    made = represent(unit, row)
+    made = represent(row)
     unit.audit("upload.abort", row.subject, before, made, reason)
     return made
 
@@ -205,41 +222,69 @@ async def order(unit: Unit, upload_id: str) -> VerifyOrder:
     )
 
 
-async def settle_verified(unit: Unit, upload_id: str) -> str:
-    """verifying → verified, and the blob exists. The bytes must be at their final key. Gives the digest."""
+async def place_for(session: AsyncSession, digest: str) -> str | None:
+    """The key to which verified bytes of this digest go; None: they are there, and stay.
+
+    The digest itself, unless the collector gave that up once: then another key, for a key that was given up
+    is never written again (its object's deletion may still be under way).
+    """
+    await repository.await_collector(session)
+    if await repository.promise(session, digest) is not None:
+        return None
+    given_up = await repository.keys_given_up(session, digest)
+    return f"{digest}.{given_up}" if given_up else digest
+
+
+async def settle_verified(unit: Unit, upload_id: str, key: str | None) -> str:
+    """verifying → verified, and the blob exists: its bytes are at `key` (None: it existed before).
+
+    Gives the digest.
+    """
     row = await upload_row(unit.session, upload_id, lock=True)
-    before = represent(unit, row)
-    await repository.add_blob(unit.session, row.digest, row.size)
+    before = represent(row)
+    if key is not None:
+        await repository.add_blob(unit.session, row.digest, row.size, key)
     await advance(unit.session, row, UploadEvent.VERIFIED, actor=unit.actor)
     unit.after_commit.append(partial(_forget, unit, row))
-    unit.audit("upload.verified", row.subject, before, represent(unit, row))
+    unit.audit("upload.verified", row.subject, before, represent(row))
     return row.digest
 
 
 async def settle_rejected(unit: Unit, upload_id: str, reason: str) -> str:
     """verifying → rejected. Gives the digest that was declared."""
     row = await upload_row(unit.session, upload_id, lock=True)
-    before = represent(unit, row)
+    before = represent(row)
     await advance(unit.session, row, UploadEvent.MISMATCHED, actor=unit.actor, reason=reason)
     unit.after_commit.append(partial(_forget, unit, row))
-    unit.audit("upload.rejected", row.subject, before, represent(unit, row), reason)
+    unit.audit("upload.rejected", row.subject, before, represent(row), reason)
     return row.digest
 
 
 async def blob(session: AsyncSession, digest: str) -> Blob:
     """Raises NotFound."""
+    row = await _blob_row(session, digest)
+    return Blob(digest=row.digest, size=row.size, verified_at=row.verified_at)
+
+
+async def location(unit: Unit, digest: str) -> str:
+    """A URL of the bytes at the store, valid for a while. Raises NotFound."""
+    return unit.resources.blobs.url((await _blob_row(unit.session, digest)).object_key)
+
+
+async def _blob_row(session: AsyncSession, digest: str) -> BlobRow:
     row = (await repository.blobs(session, [digest])).get(digest)
     if row is None:
         raise NotFound(
             f"there is no blob {digest}",
             "upload it first (slipway upload FILE), and wait until it is verified",
         )
-    return Blob(digest=row.digest, size=row.size, verified_at=row.verified_at)
+    return row
 
 
 async def blob_sizes(session: AsyncSession, digests: Iterable[str]) -> dict[str, int]:
-    """Of the blobs that exist: digest → bytes."""
-    return {row.digest: row.size for row in (await repository.blobs(session, digests)).values()}
+    """Of the blobs that exist: digest → bytes. Who is about to refer to them may rely on it: none of them is
+    collected before this transaction ends."""
+    return {row.digest: row.size for row in (await repository.held_blobs(session, digests)).values()}
 
 
 async def being_verified(session: AsyncSession, digests: Iterable[str], *, hold: bool = False) -> set[str]:

@@ -5,15 +5,16 @@ from typing import Literal
 
 from registry.contract.nodes import AssignedArm, DeploymentReport, EngineRef, Fragment, SlotReport
 from registry.contract.routes import Fence
+from registry.contract.versions import FileEntry
 from serving.agent.snapshot import SlotKey
 from serving.control import TableEntry
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Bring an engine's bytes to the disk."""
+    """Bring the bytes of an engine, or of a file that a pipeline reads, to the disk."""
 
-    engine: EngineRef
+    blob: EngineRef | FileEntry
 
 
 @dataclass(frozen=True, slots=True)

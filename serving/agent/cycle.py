@@ -114,8 +114,8 @@ class Cycle:
 
     def _act(self, action: Action) -> None:
         match action:
-            case Fetch(engine=engine):
-                self._fetcher.start(engine)
+            case Fetch(blob=blob):
+                self._fetcher.start(blob)
             case StartEngine(key=key, arm=arm):
                 self._engines.start(key, arm)
             case StopEngine(key=key, reason=reason):

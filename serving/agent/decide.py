@@ -10,7 +10,7 @@ from dataclasses import replace
 from registry.contract.nodes import DeploymentReport, SlotPhase, SlotReport
 from registry.contract.routes import ArmRole, Fence
 from serving.agent.actions import Action, Confirm, Decision, Evict, StopEngine
-from serving.agent.loading import Plan, held_arms, plan, slot_report
+from serving.agent.loading import Plan, blobs, held_arms, plan, slot_report
 from serving.agent.sentence import holds, says
 from serving.agent.shares import requested
 from serving.agent.snapshot import IN_PROGRESS, Holding, Moment, Slot, SlotKey, Snapshot, fence_key
@@ -62,8 +62,8 @@ def _comes(snapshot: Snapshot, held: Holding) -> bool:
         slot = snapshot.slots.get(SlotKey(held.target.deployment, arm.arm))
         if slot is not None and slot.phase in IN_PROGRESS:
             return True
-        download = snapshot.downloads.get(arm.engine.digest) if arm.engine else None
-        if slot is None and download is not None and download.running:
+        downloads = [snapshot.downloads.get(blob.digest) for blob in blobs(arm)]
+        if slot is None and any(download is not None and download.running for download in downloads):
             return True
     return False
 
@@ -107,10 +107,10 @@ def _confirms(snapshot: Snapshot, made: Tables) -> list[Action]:
 
 def _evictions(snapshot: Snapshot) -> list[Action]:
     """Bytes that nothing names; a few are kept, since a rollback to an earlier arm is likely."""
-    named = {slot.spec.engine.digest for slot in snapshot.slots.values() if slot.spec.engine}
+    named = {blob.digest for slot in snapshot.slots.values() for blob in blobs(slot.spec)}
     for held in snapshot.holdings.values():
         fragments = (held.target, *((held.serving,) if held.serving else ()))
-        named |= {arm.engine.digest for part in fragments for arm in part.arms if arm.engine}
+        named |= {blob.digest for part in fragments for arm in part.arms for blob in blobs(arm)}
     unused = [digest for digest in snapshot.disk if digest not in named]
     return [Evict(digest) for digest in unused[UNUSED_KEPT:]]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from registry.contract.nodes import AssignedArm, EngineRef, SlotPhase
 from serving.agent.fetch import file_digest
+from serving.agent.loading import blobs
 from serving.agent.snapshot import Slot, SlotKey
 from serving.agent.state import StateDirectory
 from serving.engine.client import EngineClient
@@ -124,16 +125,16 @@ class Engines:
 
     async def _live(self, running: _Running, engine: EngineRef) -> None:
         """One process from its start to its end."""
-        path = self._state.engine(engine.digest)
-        try:
-            if await asyncio.to_thread(file_digest, path) != engine.digest:
-                raise OSError("the bytes on disk changed")
-        except OSError as error:
-            log.warning("engine %s on disk is damaged, it is fetched again: %s", engine.digest, error)
-            self._running.pop(running.slot.key, None)
-            self._damaged(engine.digest)
-            self._changed()
-            return
+        for blob in blobs(running.slot.spec):
+            try:
+                if await asyncio.to_thread(file_digest, self._state.engine(blob.digest)) != blob.digest:
+                    raise OSError("the bytes on disk changed")
+            except OSError as error:
+                log.warning("%s on disk is damaged, it is fetched again: %s", blob.digest, error)
+                self._running.pop(running.slot.key, None)
+                self._damaged(blob.digest)
+                self._changed()
+                return
         try:
             await self._load(running, engine)
         except (EngineStartFailed, OSError) as error:

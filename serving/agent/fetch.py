@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 
 from registry.contract.nodes import EngineRef
+from registry.contract.versions import FileEntry
 from serving.agent.snapshot import Download
 from serving.agent.state import StateDirectory, sync_folder
 
@@ -58,13 +59,13 @@ class Fetcher:
         self.disk: tuple[str, ...] = state.digests()
         """Digests whose bytes are here in whole, the newest first."""
 
-    def start(self, engine: EngineRef) -> None:
+    def start(self, blob: EngineRef | FileEntry) -> None:
         """Begin, or try again. Does nothing while an attempt runs."""
-        if engine.digest in self._tasks:
+        if blob.digest in self._tasks:
             return
-        self.downloads[engine.digest] = Download(progress=0.0)
-        task = asyncio.create_task(self._run(engine), name=f"fetch {engine.digest}")
-        self._tasks[engine.digest] = task
+        self.downloads[blob.digest] = Download(progress=0.0)
+        task = asyncio.create_task(self._run(blob), name=f"fetch {blob.digest}")
+        self._tasks[blob.digest] = task
 
     def drop(self, digest: str) -> None:
         """Delete the bytes of a digest."""
@@ -84,10 +85,10 @@ class Fetcher:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._http.aclose()
 
-    async def _run(self, engine: EngineRef) -> None:
-        digest = engine.digest
+    async def _run(self, blob: EngineRef | FileEntry) -> None:
+        digest = blob.digest
         try:
-            await self._attempt(engine)
+            await self._attempt(blob)
         except WrongBytes as error:
             self.downloads.pop(digest, None)
             self._bad(digest, str(error))
@@ -108,35 +109,35 @@ class Fetcher:
             self._tasks.pop(digest, None)
             self._changed()
 
-    async def _attempt(self, engine: EngineRef) -> None:
-        final = self._state.engine(engine.digest)
+    async def _attempt(self, blob: EngineRef | FileEntry) -> None:
+        final = self._state.engine(blob.digest)
         final.parent.mkdir(parents=True, exist_ok=True)
         part = final.with_suffix(".part")
         free = shutil.disk_usage(final.parent).free
-        if free < engine.size + DISK_RESERVE:
+        if free < blob.size + DISK_RESERVE:
             raise FetchError(
-                f"the disk of {self._state.root} has {free / 1e6:.0f} MB free and the engine needs "
-                f"{engine.size / 1e6:.0f} MB: make room"
+                f"the disk of {self._state.root} has {free / 1e6:.0f} MB free and this download needs "
+                f"{blob.size / 1e6:.0f} MB: make room"
             )
-        resumed = part.exists() and 0 < part.stat().st_size <= engine.size
-        if await self._receive(engine, part, resumed) != engine.digest:
+        resumed = part.exists() and 0 < part.stat().st_size <= blob.size
+        if await self._receive(blob, part, resumed) != blob.digest:
             part.unlink(missing_ok=True)
             if resumed:
                 raise FetchError("the resumed bytes did not have the digest, starting from the beginning")
             raise WrongBytes(
-                f"the bytes under {engine.digest} have another digest: the object store is damaged or was "
-                f"altered; rebuild the engine, then ask for a retry"
+                f"the bytes under {blob.digest} have another digest: the object store is damaged or was "
+                f"altered; rebuild the engine (or register the version again), then ask for a retry"
             )
         await asyncio.to_thread(_settle, part, final)
 
-    async def _receive(self, engine: EngineRef, part: Path, resume: bool) -> str:
+    async def _receive(self, blob: EngineRef | FileEntry, part: Path, resume: bool) -> str:
         digest = hashlib.sha256()
         start = 0
         if resume:
             start = await asyncio.to_thread(_feed, digest, part)
-        if start == engine.size:
+        if start == blob.size:
             return f"sha256-{digest.hexdigest()}"
-        async with await self._open(engine.digest, start) as response:
+        async with await self._open(blob.digest, start) as response:
             if response.status_code != httpx.codes.PARTIAL_CONTENT:
                 digest, start = hashlib.sha256(), 0
             elif not response.headers.get("content-range", "").startswith(f"bytes {start}-"):
@@ -148,12 +149,12 @@ class Fetcher:
                 file.seek(start)
                 async for chunk in response.aiter_raw(CHUNK):
                     start += len(chunk)
-                    if start > engine.size:
+                    if start > blob.size:
                         break
                     await asyncio.to_thread(_take, digest, file.write, chunk)
-                    self.downloads[engine.digest] = Download(progress=start / engine.size)
-        if start < engine.size:
-            raise FetchError(f"the connection ended after {start} of {engine.size} bytes")
+                    self.downloads[blob.digest] = Download(progress=start / blob.size)
+        if start < blob.size:
+            raise FetchError(f"the connection ended after {start} of {blob.size} bytes")
         return f"sha256-{digest.hexdigest()}"
 
     async def _open(self, digest: str, start: int) -> "_Response":

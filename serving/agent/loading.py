@@ -6,6 +6,7 @@ from typing import Literal
 
 from registry.contract.nodes import AssignedArm, EngineRef, SlotPhase, SlotReport
 from registry.contract.routes import ArmRole
+from registry.contract.versions import FileEntry
 from serving.agent.actions import Action, Fetch, ForgetBad, StartEngine
 from serving.agent.shares import requested
 from serving.agent.snapshot import IN_PROGRESS, BadMark, Holding, Slot, SlotKey, Snapshot, fence_key
@@ -94,12 +95,13 @@ def _consider(snapshot: Snapshot, item: Wanted, budget: _Budget, made: Plan) -> 
     slot = snapshot.slots.get(item.key)
     if slot is not None and slot.phase is not SlotPhase.FAILED:
         return
-    mark = snapshot.bad.get(engine.digest)
-    if mark is not None:
-        if not _retry_asked(snapshot.holdings, engine.digest, mark):
-            made.reports[item.key] = _report(item, SlotPhase.FAILED, mark.reason, bad=True)
-            return
-        made.actions.append(ForgetBad(engine.digest))
+    for blob in blobs(item.arm):
+        mark = snapshot.bad.get(blob.digest)
+        if mark is not None:
+            if not _retry_asked(snapshot.holdings, engine.digest, mark):
+                made.reports[item.key] = _report(item, SlotPhase.FAILED, mark.reason, bad=True)
+                return
+            made.actions.append(ForgetBad(blob.digest))
     if slot is not None and slot.retry_at is not None and snapshot.now < slot.retry_at:
         made.wake.append(slot.retry_at)
         made.reports[item.key] = _report(item, SlotPhase.FAILED, slot.reason)
@@ -108,8 +110,9 @@ def _consider(snapshot: Snapshot, item: Wanted, budget: _Budget, made: Plan) -> 
         made.reports[item.key] = _report(item, SlotPhase.FAILED, _refusal(snapshot, item.arm, engine, budget))
         return
     budget.memory -= engine.memory_bytes
-    if engine.digest not in snapshot.disk:
-        _fetch(snapshot, item, engine, budget, made)
+    missing = next((blob for blob in blobs(item.arm) if blob.digest not in snapshot.disk), None)
+    if missing is not None:
+        _fetch(snapshot, item, missing, budget, made)
     elif budget.loads > 0:
         budget.loads -= 1
         made.actions.append(StartEngine(item.key, item.arm, again=slot is not None))
@@ -120,8 +123,15 @@ def _consider(snapshot: Snapshot, item: Wanted, budget: _Budget, made: Plan) -> 
         )
 
 
-def _fetch(snapshot: Snapshot, item: Wanted, engine: EngineRef, budget: _Budget, made: Plan) -> None:
-    download = snapshot.downloads.get(engine.digest)
+def blobs(arm: AssignedArm) -> tuple[EngineRef | FileEntry, ...]:
+    """All bytes that an arm needs on the disk, its engine first."""
+    return () if arm.engine is None else (arm.engine, *arm.files)
+
+
+def _fetch(
+    snapshot: Snapshot, item: Wanted, blob: EngineRef | FileEntry, budget: _Budget, made: Plan
+) -> None:
+    download = snapshot.downloads.get(blob.digest)
     if download is None or not download.running:
         retry_at = download.retry_at if download else None
         if download is not None and retry_at is not None and snapshot.now < retry_at:
@@ -129,11 +139,11 @@ def _fetch(snapshot: Snapshot, item: Wanted, engine: EngineRef, budget: _Budget,
             made.reports[item.key] = _report(item, SlotPhase.FETCHING, download.reason, download.progress)
             return
         started = any(
-            isinstance(action, Fetch) and action.engine.digest == engine.digest for action in made.actions
+            isinstance(action, Fetch) and action.blob.digest == blob.digest for action in made.actions
         )
         if not started and budget.fetches > 0:
             budget.fetches -= 1
-            made.actions.append(Fetch(engine))
+            made.actions.append(Fetch(blob))
         made.reports[item.key] = _report(item, SlotPhase.FETCHING, "", download.progress if download else 0.0)
         return
     made.reports[item.key] = _report(item, SlotPhase.FETCHING, download.reason, download.progress)

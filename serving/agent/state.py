@@ -14,6 +14,7 @@ from registry.contract.identity import Environment
 from registry.contract.nodes import Fragment, Override
 from registry.contract.wire import Wire
 from serving.agent.snapshot import Holding
+from serving.control import blob_path
 
 SOCKET_PATH_LIMIT = 80
 
@@ -87,7 +88,7 @@ class StateDirectory:
         return (self.root / "run").resolve()
 
     def engine(self, digest: str) -> Path:
-        return self.engines / digest / "model.onnx"
+        return blob_path(self.root, digest)
 
     def prepare(self) -> None:
         """Make the folders; sockets of an earlier incarnation are removed. Raises StateError."""

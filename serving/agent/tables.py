@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from registry.contract.nodes import AssignedArm, Fragment, SlotPhase
 from registry.contract.routes import ArmRole
 from serving.agent.actions import Adopt, Publish
-from serving.agent.loading import held_arms
+from serving.agent.loading import blobs, held_arms
 from serving.agent.shares import effective, same_routing, satisfied
 from serving.agent.snapshot import Holding, Published, Slot, Snapshot
 from serving.control import ArmEntry, TableEntry
@@ -142,6 +142,7 @@ def _arm(spec: AssignedArm, slot: Slot | None, share: int) -> ArmEntry:
         socket=slot.socket if slot is not None and slot.ready else None,
         batchable=engine.batchable,
         contract=spec.contract,
+        files={file.path: file.digest for file in spec.files},
     )
 
 
@@ -153,7 +154,7 @@ def _estimate(snapshot: Snapshot, serving: Fragment, slots: Mapping[str, Slot]) 
         slot = slots.get(arm.arm)
         if arm.share == 0 or arm.engine is None or (slot is not None and slot.ready):
             continue
-        missing = arm.engine.size if arm.engine.digest not in snapshot.disk else 0
+        missing = sum(blob.size for blob in blobs(arm) if blob.digest not in snapshot.disk)
         longest = max(longest, 2.0 + missing / LOAD_BYTES_A_SECOND)
         if slot is not None and slot.phase is SlotPhase.FAILED:
             longest = max(longest, AFTER_CRASH_S)

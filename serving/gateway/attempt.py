@@ -17,6 +17,9 @@ from serving.gateway.table import Arm
 from serving.gateway.work import Ran, Work
 from serving.pipeline import errors as pipeline_errors
 from serving.pipeline.answers import Answer, RowAnswer
+from serving.pipeline.inputs import rows_of
+from serving.pipeline.prepared import Place, Prepared
+from serving.pipeline.processing import located
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
 from serving.telemetry.observables import Sight
@@ -36,7 +39,8 @@ class Answered:
 async def attempt(call: Call, arm: Arm, ticket: Ticket, sweep: DeadlineSweep) -> Answered:
     """Raises Fault, Refusal and InputError."""
     begun = time.perf_counter()
-    request, inputs, rows = _read(call, arm)
+    request, inputs, place = await _read(call, arm)
+    rows = rows_of(inputs) if request is None else request.rows
     read = time.perf_counter()
     call.layers.pre = read - begun
     if call.gone:
@@ -52,7 +56,7 @@ async def attempt(call: Call, arm: Arm, ticket: Ticket, sweep: DeadlineSweep) ->
     if request is not None:
         response = oip.encode(request, ran.outputs, call.model, arm.version_tail, call.request_id)
     else:
-        response = _answer(call, arm, ran)
+        response = await _answer(call, arm, ran, place)
     if rows == 1 and sum(array.nbytes for array in inputs.values()) <= EXAMPLE_LIMIT_BYTES:
         arm.slot.example = inputs
     call.layers.post = ran.post_s + time.perf_counter() - ended
@@ -84,39 +88,57 @@ def _legal(answers: Sequence[RowAnswer]) -> list[Answer]:
     return [answer for answer in answers if not isinstance(answer, pipeline_errors.IllegalAnswer)]
 
 
-def _read(call: Call, arm: Arm) -> tuple[oip.InferRequest | None, dict[str, Array], int]:
+async def _read(call: Call, arm: Arm) -> tuple[oip.InferRequest | None, dict[str, Array], Place | None]:
     plan = arm.slot.plan
     if call.raw:
-        inputs = plan.pre(call.body)
-        return None, inputs, 1
+        prepared = await _prepare(call, arm)
+        _check_rows(rows_of(prepared.tensors), plan.max_rows)
+        return None, prepared.tensors, prepared.place
     length = call.head.headers.get(oip.HEADER_LENGTH)
     request = oip.decode(call.body, length, plan.signature)
-    if request.rows > plan.max_rows:
+    _check_rows(request.rows, plan.max_rows)
+    return request, request.inputs, None
+
+
+async def _prepare(call: Call, arm: Arm) -> Prepared:
+    """On the loop when it is cheap, else by a pipeline worker; who leaves meanwhile takes it back."""
+    asked = arm.slot.ask_prepare(call.body, call.deadline)
+    if asked is None:
+        return arm.slot.prepare_here(call.body)
+    call.work = asked
+    try:
+        return await asked.answer()
+    finally:
+        call.work = None
+
+
+def _check_rows(rows: int, most: int) -> None:
+    if rows > most:
         raise InputError(
             "batch",
-            wanted=f"at most {plan.max_rows} rows",
-            got=f"{request.rows} rows",
+            wanted=f"at most {most} rows",
+            got=f"{rows} rows",
             mend="send them in several requests",
         )
-    return request, request.inputs, request.rows
 
 
-def _answer(call: Call, arm: Arm, ran: Ran) -> Response:
-    """Answers that nobody watches are made here."""
+async def _answer(call: Call, arm: Arm, ran: Ran, place: Place | None) -> Response:
+    """Answers that nobody watches are made here. A list where the pipeline may make several rows of one raw
+    input."""
     answers = ran.answers
+    plan = arm.slot.plan
     if not answers:
-        try:
-            answers = arm.slot.plan.post.rows(ran.outputs, 1)
-        except pipeline_errors.IllegalAnswer as error:
-            raise IllegalAnswer(str(error)) from error
-    answer = answers[0]
-    if isinstance(answer, pipeline_errors.IllegalAnswer):
-        raise IllegalAnswer(answer.reason)
+        answers = await arm.slot.answers(ran.outputs, ran.rows, call.deadline)
+    found: list[Answer] = []
+    for answer in answers:
+        if isinstance(answer, pipeline_errors.IllegalAnswer):
+            raise IllegalAnswer(answer.reason)
+        found.append(located(plan.contract.pipeline, answer, place))
     document = {
         "model_name": call.model,
         "model_version": arm.version_tail,
         "id": call.request_id,
-        "answer": answer,
+        **({"answers": found} if plan.many else {"answer": found[0]}),
     }
     return Response(200, orjson.dumps(document), JSON)
 

@@ -19,10 +19,20 @@ import numpy as np
 from serving.engine.answers import EngineAnswer
 from serving.engine.client import EngineClient
 from serving.engine.errors import EngineError, EngineFailed, EngineLost
-from serving.gateway.faults import Fault, IllegalAnswer, Rerouted, RunFault, Shed, TimedOut, Withdrawn
-from serving.gateway.work import LOSSES_ALLOWED, Ran, Work
-from serving.pipeline import errors as pipeline_errors
+from serving.gateway.faults import (
+    Fault,
+    IllegalAnswer,
+    PipelineFault,
+    Rerouted,
+    RunFault,
+    Shed,
+    TimedOut,
+    Withdrawn,
+)
+from serving.gateway.runs import Judging, Piece, Run, pieces
+from serving.gateway.work import LOSSES_ALLOWED, Work
 from serving.pipeline.answers import RowAnswer
+from serving.pipeline.padding import Filler
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
 
@@ -44,19 +54,13 @@ class LaneRules:
     run_limit_s: float
 
 
-@dataclass(slots=True)
-class _Run:
-    engine: EngineClient
-    works: list[Work]
-    rows: int
-    begun: float
-    limit: asyncio.TimerHandle
-
-
 class Lane:
     """`judge(outputs, rows)` makes the answers of a whole run (see Plan.judge); `on_run(works, rows,
     engine_us)` is told each run that ended well; `on_overdue(reason)` a run that passed its hard limit, after
-    which the lane has no engine until `attach`."""
+    which the lane has no engine until `attach`.
+
+    `apart(outputs, rows, deadline)` gives the judging of a run away where it is too dear for the loop, and
+    None where it isn't; it raises Shed. With a `filler` requests of different lengths share a run."""
 
     def __init__(
         self,
@@ -64,6 +68,10 @@ class Lane:
         judge: Callable[[dict[str, Array], int], Sequence[RowAnswer]],
         on_run: Callable[[Sequence[Work], int, int], None],
         on_overdue: Callable[[str], None],
+        apart: Callable[[dict[str, Array], int, float], Judging | None] = lambda outputs, rows, deadline: (
+            None
+        ),
+        filler: Filler | None = None,
     ) -> None:
         self.rules = rules
         self.queued_rows = 0
@@ -72,12 +80,15 @@ class Lane:
         self._judge = judge
         self._on_run = on_run
         self._on_overdue = on_overdue
+        self._apart = apart
+        self._filler = filler
+        self._judging: dict[asyncio.Task[None], list[Work]] = {}
         self._engine: EngineClient | None = None
         self._order: deque[Work] = deque()
         self._keys: dict[Hashable, deque[Work]] = {}
         self._retries: deque[list[Work]] = deque()
         self._low: deque[Work] = deque()
-        self._run: _Run | None = None
+        self._run: Run | None = None
         self._scheduled = False
 
     # ── What users of a lane do ──
@@ -109,7 +120,9 @@ class Lane:
 
     @property
     def running(self) -> Sequence[Work]:
-        return self._run.works if self._run else ()
+        """In the engine, or behind it with a pipeline worker."""
+        judged = [work for works in self._judging.values() for work in works]
+        return [*(self._run.works if self._run else ()), *judged]
 
     @property
     def queued(self) -> list[Work]:
@@ -241,9 +254,9 @@ class Lane:
         for work in works:
             work.started = begun
         limit = asyncio.get_running_loop().call_later(self.rules.run_limit_s, self._overdue)
-        run = self._run = _Run(engine, works, rows, begun, limit)
+        run = self._run = Run(engine, works, rows, begun, limit)
         try:
-            reply = engine.submit(_joined(works), max(work.deadline for work in works))
+            reply = engine.submit(self._joined(works), max(work.deadline for work in works))
         except EngineLost:
             # Nothing of it was sent: it waits for the next engine.
             self._end(run)
@@ -256,7 +269,7 @@ class Lane:
             return
         reply.add_done_callback(lambda reply: self._ended(run, reply))
 
-    def _ended(self, run: _Run, reply: "asyncio.Future[EngineAnswer]") -> None:
+    def _ended(self, run: Run, reply: "asyncio.Future[EngineAnswer]") -> None:
         if self._run is not run:
             # The run passed its hard limit before: its works were answered then.
             reply.exception()
@@ -273,11 +286,11 @@ class Lane:
             raise error
         self._dispatch()
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: Run) -> None:
         run.limit.cancel()
         self._run = None
 
-    def _answered(self, run: _Run, answer: EngineAnswer) -> None:
+    def _answered(self, run: Run, answer: EngineAnswer) -> None:
         took = time.monotonic() - run.begun
         self.run_s = took if not self.run_s else self.run_s + _RECENT * (took - self.run_s)
         outputs = answer.outputs
@@ -286,24 +299,41 @@ class Lane:
             self._split(run.works, IllegalAnswer(f"{run.rows} rows went in and {shapes} came out"))
             return
         self._on_run(run.works, run.rows, answer.engine_us)
+        for works, own in pieces(run, outputs, self._filler):
+            self._judged(Piece(works, own, run, answer.engine_us / 1e6))
+
+    def _judged(self, piece: Piece) -> None:
         begun = time.monotonic()
         try:
-            answers = self._judge(outputs, run.rows)
+            deadline = max(work.deadline for work in piece.works)
+            judging = self._apart(piece.outputs, piece.rows, deadline)
+            if judging is not None:
+                task = asyncio.get_running_loop().create_task(self._judged_apart(piece, judging, begun))
+                self._judging[task] = piece.works
+                task.add_done_callback(self._judging.pop)
+                return
+            answers = self._judge(piece.outputs, piece.rows)
         except Fault as fault:
-            self._split(run.works, fault)
+            self._not_judged(piece.works, fault)
             return
-        post_s = time.monotonic() - begun
-        at = 0
-        for work in run.works:
-            end = at + work.rows
-            own = outputs
-            if len(run.works) > 1:
-                own = {name: array[at:end] for name, array in outputs.items()}
-            ran = Ran(
-                own, answers[at:end], run.begun - work.arrived, answer.engine_us / 1e6, post_s, run.rows
-            )
-            _tell(work, ran)
-            at = end
+        piece.tell(answers, time.monotonic() - begun)
+
+    async def _judged_apart(self, piece: Piece, judging: Judging, begun: float) -> None:
+        try:
+            answers = await judging.answer()
+        except Fault as fault:
+            self._not_judged(piece.works, fault)
+            self._wake()
+        else:
+            piece.tell(answers, time.monotonic() - begun)
+
+    def _not_judged(self, works: list[Work], fault: Fault) -> None:
+        """Only what can lie in one row is tried again by halves."""
+        if isinstance(fault, IllegalAnswer | PipelineFault):
+            self._split(works, fault)
+            return
+        for work in works:
+            work.fail(fault)
 
     def _failed(self, works: list[Work], error: EngineError | InputError) -> None:
         if isinstance(error, EngineLost):
@@ -328,6 +358,14 @@ class Lane:
                 work.started = 0.0
                 again.append(work)
         self._retries.extendleft([work] for work in reversed(again))
+
+    def _joined(self, works: list[Work]) -> dict[str, Array]:
+        if len(works) == 1:
+            return works[0].inputs
+        if self._filler is not None:
+            return self._filler.join([work.inputs for work in works])
+        first = works[0].inputs
+        return {name: np.concatenate([work.inputs[name] for work in works]) for name in first}
 
     def _split(self, works: list[Work], fault: Exception) -> None:
         if len(works) == 1:
@@ -356,18 +394,3 @@ def _is_wanted(work: Work, now: float) -> bool:
         work.expire()
         return False
     return True
-
-
-def _tell(work: Work, ran: Ran) -> None:
-    for answer in ran.answers:
-        if isinstance(answer, pipeline_errors.IllegalAnswer):
-            work.fail(IllegalAnswer(answer.reason))
-            return
-    work.succeed(ran)
-
-
-def _joined(works: list[Work]) -> dict[str, Array]:
-    if len(works) == 1:
-        return works[0].inputs
-    first = works[0].inputs
-    return {name: np.concatenate([work.inputs[name] for work in works]) for name in first}

@@ -2,11 +2,11 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from registry.contract.counters import Outcome
 from serving.gateway.exchange import Head
 from serving.gateway.faults import CallerGone
-from serving.gateway.work import Work
 
 
 @dataclass(slots=True)
@@ -30,6 +30,11 @@ class Layers:
         )
 
 
+class Ending(Protocol):
+    def fail(self, fault: Exception) -> None:
+        """Ends the waiting for it; later answers are dropped."""
+
+
 @dataclass(slots=True)
 class Call:
     """`raw`: the body is a raw input for `predict`, else an inference request of the protocol.
@@ -45,7 +50,8 @@ class Call:
     raw: bool
     deadline: float = 0.0
     layers: Layers = field(default_factory=Layers)
-    work: Work | None = None
+    work: Ending | None = None
+    """What is under way for it, in a lane or with a pipeline worker."""
     gone: bool = False
     moved: bool = False
     """It was taken once already: it is not shed when a swap gives it to another arm."""

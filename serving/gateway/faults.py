@@ -35,7 +35,7 @@ class IllegalAnswer(Fault):
 
 
 class PipelineFault(Fault):
-    """Our own post-processing failed on an answer."""
+    """The version's pre- or post-processing failed, or its worker was lost or stopped."""
 
 
 class Rerouted(Fault):

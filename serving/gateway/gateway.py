@@ -7,7 +7,7 @@ from pathlib import Path
 
 from registry.contract.identity import ArmId
 from registry.contract.routes import Fence
-from serving.control import ArmEntry, Table, TableEntry
+from serving.control import ArmEntry, Table, TableEntry, blob_path
 from serving.gateway.book import Book
 from serving.gateway.deadlines import DeadlineSweep
 from serving.gateway.drain import Drain
@@ -97,7 +97,10 @@ class Gateway:
         slot = self._slots.get(key)
         if slot is None:
             slot = self._slots[key] = Slot(
-                arm, self.settings, lambda reason: self.on_lost(entry.deployment, arm.arm, reason)
+                arm,
+                self.settings,
+                lambda reason: self.on_lost(entry.deployment, arm.arm, reason),
+                {path: blob_path(self.identity.state, digest) for path, digest in arm.files.items()},
             )
         return slot
 

@@ -20,6 +20,7 @@ from serving.gateway.pairs import count_pair
 from serving.gateway.refusals import Refusal
 from serving.gateway.table import Arm, Deployment
 from serving.gateway.work import Work
+from serving.pipeline.inputs import rows_of
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
 from serving.telemetry.observables import Sight
@@ -84,7 +85,7 @@ class Mirror:
 
     async def _pair(self, call: Call, canary: Arm, stable: Arm, canary_saw: tuple[Sight, ...] | None) -> None:
         try:
-            inputs, rows = _read(call, stable)
+            inputs, rows = await _read(call, stable)
             stable_saw: tuple[Sight, ...] | None
             try:
                 stable_saw = await _ask(stable, inputs, rows)
@@ -106,10 +107,11 @@ async def _ask(stable: Arm, inputs: dict[str, Array], rows: int) -> tuple[Sight,
     return see(stable, ran)
 
 
-def _read(call: Call, stable: Arm) -> tuple[dict[str, Array], int]:
+async def _read(call: Call, stable: Arm) -> tuple[dict[str, Array], int]:
     plan = stable.slot.plan
     if call.raw:
-        return plan.pre(call.body), 1
+        inputs = (await stable.slot.prepare(call.body, time.monotonic() + WAIT_S)).tensors
+        return inputs, rows_of(inputs)
     request = oip.decode(call.body, call.head.headers.get(oip.HEADER_LENGTH), plan.signature)
     if request.rows > plan.max_rows:
         raise Fault("more rows than stable takes")

@@ -91,6 +91,8 @@ class ReadinessProbe:
         lane = arm.slot.lane
         if not lane.has_engine:
             return "its engine process is gone"
+        if arm.slot.pool.trouble:
+            return arm.slot.pool.trouble
         inputs = arm.slot.example or _made_up(arm)
         allowed = max(LEAST_S, RUNS * lane.run_s)
         rows = next((array.shape[0] for array in inputs.values() if array.ndim), 1)

@@ -114,7 +114,7 @@ def of_fault(fault: Fault, request_id: str | None) -> Response:
             hint = "the model gave an answer that its contract forbids: tell the model's owner"
             return problem(500, str(fault), hint, request_id)
         case PipelineFault():
-            hint = "the version's post-processing fails on this answer: tell the model's owner"
+            hint = "the version's pipeline fails on this request: tell the model's owner"
             return problem(500, str(fault), hint, request_id)
         case Rerouted() | Withdrawn() | CallerGone():
             return problem(503, "the request was not answered", "try again", request_id)

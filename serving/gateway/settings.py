@@ -18,6 +18,13 @@ class GatewaySettings(BaseSettings):
     run_limit_s: float = Field(
         default=60, gt=0, description="An engine run that takes longer means a lost engine"
     )
+    pipeline_workers: int = Field(
+        default=1, ge=1, le=64, description="Processes per version for dear pipeline steps, in each worker"
+    )
+    pipeline_limit_s: float = Field(
+        default=10, gt=0, description="A pipeline worker that takes longer for one request is replaced"
+    )
+    pipeline_queue: int = Field(default=256, ge=1, description="Requests that may wait for one pipeline")
     drain_s: float = Field(default=15, gt=0, description="After SIGTERM, for requests that are inside")
     access_log_bytes: int = Field(
         default=32 << 20, ge=0, description="Size of the request log before it begins anew; 0: no log"

@@ -13,10 +13,15 @@ from serving.engine.client import EngineClient
 from serving.engine.errors import EngineError
 from serving.gateway.batching import Lane
 from serving.gateway.book import Ticket
+from serving.gateway.pipelines.messages import Order
+from serving.gateway.pipelines.pool import Asked, Pool
 from serving.gateway.plan import Plan
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.work import Work
-from serving.runtimes.protocol import Array
+from serving.pipeline.answers import RowAnswer
+from serving.pipeline.files import NO_FILES, Files
+from serving.pipeline.prepared import Prepared
+from serving.runtimes.protocol import Array, Tensors
 
 RETRY_FIRST_S = 0.02
 RETRY_LAST_S = 1.0
@@ -27,9 +32,22 @@ PING_S = 10.0
 class Slot:
     """`on_lost(reason)` is called when a connected engine is gone or overdue."""
 
-    def __init__(self, entry: ArmEntry, settings: GatewaySettings, on_lost: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        entry: ArmEntry,
+        settings: GatewaySettings,
+        on_lost: Callable[[str], None],
+        files: Files = NO_FILES,
+    ) -> None:
+        """`files`: what the pipeline reads, on this machine. Raises PipelineMismatch."""
         self.arm = entry.arm
-        self.plan = Plan.of(entry)
+        self.plan = Plan.of(entry, files)
+        self.pool = Pool(
+            Order(contract=entry.contract, files=dict(files)),
+            settings.pipeline_workers,
+            settings.pipeline_limit_s,
+            settings.pipeline_queue,
+        )
         self.example: dict[str, Array] | None = None
         """The inputs of the last row that went well: what readiness asks again."""
         self.lane = Lane(
@@ -37,6 +55,8 @@ class Slot:
             self.plan.judge,
             self._count_run,
             self._overdue,
+            self._judge_apart,
+            self.plan.filler,
         )
         self._on_lost = on_lost
         self._socket: str | None = None
@@ -52,6 +72,8 @@ class Slot:
         self._drop()
         self._socket = socket
         if socket is not None:
+            if self.plan.dear:
+                self.pool.start()
             self._keeper = asyncio.get_running_loop().create_task(self._keep(socket))
 
     async def connected(self) -> None:
@@ -62,8 +84,35 @@ class Slot:
     def close(self) -> None:
         """The arm is not held any more; whoever still waits here is told so."""
         self.lane.shut()
+        self.pool.close()
         self._drop()
         self._socket = None
+
+    def ask_prepare(self, raw: bytes, deadline: float) -> Asked[Prepared] | None:
+        """Of a pipeline worker, where it is too dear for the loop; None: `prepare_here`. Raises Shed."""
+        return self.pool.prepare(raw, deadline) if self.plan.prepares_apart(len(raw)) else None
+
+    def prepare_here(self, raw: bytes) -> Prepared:
+        """Raises InputError."""
+        assert self.plan.pre is not None, "ask_prepare says where"
+        return self.plan.pre.prepare(raw)
+
+    async def prepare(self, raw: bytes, deadline: float) -> Prepared:
+        """Wherever it belongs. Raises InputError, Shed, TimedOut, PipelineFault."""
+        asked = self.ask_prepare(raw, deadline)
+        return self.prepare_here(raw) if asked is None else await asked.answer()
+
+    async def answers(self, outputs: Tensors, rows: int, deadline: float) -> Sequence[RowAnswer]:
+        """Of outputs that the lane made none of. Raises IllegalAnswer, PipelineFault, Shed, TimedOut."""
+        if self.plan.judges_apart(outputs):
+            return await self.pool.judge(outputs, rows, deadline).answer()
+        return self.plan.answers(outputs, rows)
+
+    def _judge_apart(self, outputs: Tensors, rows: int, deadline: float) -> Asked[list[RowAnswer]] | None:
+        """None: the lane judges on the loop."""
+        if not self.plan.watched or not self.plan.judges_apart(outputs):
+            return None
+        return self.pool.judge(outputs, rows, deadline)
 
     async def _keep(self, socket: str) -> None:
         wait = RETRY_FIRST_S

@@ -14,9 +14,10 @@ LOSSES_ALLOWED = 1
 
 @dataclass(slots=True)
 class Ran:
-    """`outputs` and `answers` are this work's own rows; no answers where none are wanted. Seconds in the
+    """`rows`, `outputs` and `answers` are this work's own; no answers where none are wanted. Seconds in the
     queue, in the engine and in the run's post-processing; rows of the whole run."""
 
+    rows: int
     outputs: dict[str, Array]
     answers: Sequence[RowAnswer]
     queue_s: float

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from registry.contract.pipeline import ByteWindow
 from registry.contract.versions import Dtype, Signature
 from serving.pipeline.errors import PipelineMismatch
-from serving.runtimes.protocol import Array
+from serving.pipeline.prepared import Cost, Prepared
 
 
 class ByteWindowStep:
@@ -35,7 +35,10 @@ class ByteWindowStep:
                 f"takes {found.shape[1]}"
             )
 
-    def __call__(self, raw: bytes) -> dict[str, Array]:
+    def cost(self, size: int) -> Cost:
+        return Cost.INLINE
+
+    def prepare(self, raw: bytes) -> Prepared:
         """One row: int32[1, head + tail]."""
         spec = self._spec
         row = np.full((1, self._size), spec.pad, dtype=np.int32)
@@ -44,7 +47,7 @@ class ByteWindowStep:
         if spec.tail:
             stream = raw[-spec.block :].rstrip()
             _place(row[0, spec.head :], stream, len(stream) - spec.tail + spec.offset)
-        return {spec.output: row}
+        return Prepared({spec.output: row})
 
 
 def _place(window: npt.NDArray[np.int32], stream: bytes, start: int) -> None:

@@ -4,9 +4,19 @@ import numpy as np
 
 from registry.contract.pipeline import Classify
 from registry.contract.versions import Dtype, Signature
+from serving.pipeline.activations import sigmoid, softmax
 from serving.pipeline.answers import Answer, AnswerValue, RowAnswer
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
-from serving.pipeline.legality import SCORE_SLACK, finite_rows, not_finite, output_of, output_spec
+from serving.pipeline.legality import (
+    clipped,
+    finite_rows,
+    not_finite,
+    output_of,
+    output_spec,
+    outside,
+    scores_legal,
+)
+from serving.pipeline.prepared import Cost
 from serving.runtimes.dtypes import FLOATS
 from serving.runtimes.protocol import Array, Tensors
 
@@ -15,39 +25,46 @@ class ClassifyStep:
     """`label`, `score`, `index` of the best class (the first one of equals), and `top`: the best classes
     with the same three fields each, best first."""
 
-    fields = ("label", "score", "index", "top")
-
     def __init__(self, step: Classify, signature: Signature) -> None:
         self._step = step
         self._spec = output_spec(signature, step.output, "classify")
-        if self._spec.dtype not in FLOATS or len(self._spec.shape) != 2:
+        shape = self._spec.shape
+        if self._spec.dtype not in FLOATS or len(shape) not in ((1, 2) if step.sigmoid else (2,)):
             raise PipelineMismatch(
                 f"classify needs FLOAT[rows, classes], but {step.output!r} is "
-                f"{Dtype(self._spec.dtype).value}{list(self._spec.shape)}"
+                f"{Dtype(self._spec.dtype).value}{list(shape)}"
             )
-        classes = self._spec.shape[1]
-        if step.labels and isinstance(classes, int) and classes != len(step.labels):
-            raise PipelineMismatch(f"{len(step.labels)} labels for {classes} classes of {step.output!r}")
+        classes = shape[1] if len(shape) == 2 else 1
+        wanted = 2 if step.sigmoid and classes == 1 else classes
+        if step.labels and isinstance(wanted, int) and wanted != len(step.labels):
+            raise PipelineMismatch(f"{len(step.labels)} labels for {wanted} classes of {step.output!r}")
+
+    def cost(self, outputs: Tensors) -> Cost:
+        return Cost.INLINE
 
     def rows(self, outputs: Tensors, rows: int) -> list[RowAnswer]:
-        scores = output_of(outputs, self._spec, rows)
+        tensor = output_of(outputs, self._spec, rows).reshape(rows, -1)
+        finite = finite_rows(tensor)
+        scores = self._scores(np.where(finite[:, np.newaxis], tensor, 0))
         labels = self._step.labels
         if not scores.shape[1] or (labels and scores.shape[1] != len(labels)):
             raise IllegalAnswer(
                 f"output {self._spec.name!r} has {scores.shape[1]} classes, not {len(labels)}"
             )
-        finite = finite_rows(scores)
-        if self._step.softmax:
-            scores = _softmax(np.where(finite[:, np.newaxis], scores, 0))
-            legal = finite
-        else:
-            with np.errstate(invalid="ignore"):
-                legal = finite & ((scores >= -SCORE_SLACK) & (scores <= 1 + SCORE_SLACK)).all(axis=1)
+        legal = finite & scores_legal(scores)
         best = _best(scores, self._step.top)
         return [
             self._answer(scores[row], best[row]) if legal[row] else self._illegal(row, bool(finite[row]))
             for row in range(rows)
         ]
+
+    def _scores(self, tensor: Array) -> Array:
+        if self._step.softmax:
+            return softmax(tensor)
+        if not self._step.sigmoid:
+            return tensor
+        scores = sigmoid(tensor)
+        return np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores
 
     def _answer(self, scores: Array, best: Array) -> Answer:
         top: list[AnswerValue] = [self._entry(scores, int(index)) for index in best]
@@ -55,20 +72,10 @@ class ClassifyStep:
 
     def _entry(self, scores: Array, index: int) -> Answer:
         label = self._step.labels[index] if self._step.labels else str(index)
-        return {"label": label, "score": min(1.0, max(0.0, float(scores[index]))), "index": index}
+        return {"label": label, "score": clipped(scores[index]), "index": index}
 
     def _illegal(self, row: int, finite: bool) -> IllegalAnswer:
-        name = self._spec.name
-        if not finite:
-            return not_finite(name, row)
-        return IllegalAnswer(f"output {name!r} holds scores outside [0, 1]; are they logits (softmax)?", row)
-
-
-def _softmax(logits: Array) -> Array:
-    wide = logits.astype(np.float32) if logits.dtype == np.float16 else logits
-    exponents = np.exp(wide - wide.max(axis=1, keepdims=True))
-    scores: Array = exponents / exponents.sum(axis=1, keepdims=True)
-    return scores
+        return outside(self._spec.name, row) if finite else not_finite(self._spec.name, row)
 
 
 def _best(scores: Array, top: int) -> Array:

@@ -1,5 +1,7 @@
 """Are these tensors what the version's signature promises? Asked before anything is queued."""
 
+from collections.abc import Container
+
 import numpy as np
 
 from registry.contract.versions import Signature, TensorSpec
@@ -9,8 +11,9 @@ from serving.runtimes.protocol import Array, Tensors
 from serving.runtimes.tensors import check_tensors, describe
 
 
-def check_inputs(signature: Signature, tensors: Tensors) -> int:
-    """Names, dtypes, ranks, fixed and named dimensions (one name, one size), rows, NaN. Returns the rows.
+def check_inputs(signature: Signature, tensors: Tensors, nan: Container[str] = ()) -> int:
+    """Names, dtypes, ranks, fixed and named dimensions (one name, one size), rows, NaN (but for inputs in
+    `nan`, where it means something). Returns the rows.
 
     Raises InputError, which says what is wrong, wanted, got, and how to mend it.
     """
@@ -21,7 +24,7 @@ def check_inputs(signature: Signature, tensors: Tensors) -> int:
         _check_names(spec, tensor, sizes)
         if not tensor.size:
             raise _empty(spec, tensor)
-        if dtype_name(tensor.dtype) in FLOATS and np.isnan(tensor).any():
+        if spec.name not in nan and dtype_name(tensor.dtype) in FLOATS and np.isnan(tensor).any():
             raise InputError(
                 f"values of input {spec.name!r}",
                 wanted="numbers",

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 
 from registry.contract.pipeline import JsonTensors
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from serving.pipeline.inputs import check_inputs
+from serving.pipeline.prepared import Cost, Prepared
+from serving.pipeline.raw_json import json_cost, parsed
 from serving.runtimes.dtypes import FLOATS, numpy_dtype
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
@@ -24,7 +25,10 @@ class JsonTensorsStep:
         self._spec = spec
         self._signature = signature
 
-    def __call__(self, raw: bytes) -> dict[str, Array]:
+    def cost(self, size: int) -> Cost:
+        return json_cost(size)
+
+    def prepare(self, raw: bytes) -> Prepared:
         """One row of every input. Raises InputError."""
         names = [spec.name for spec in self._signature.inputs]
         found = _object(raw, names)
@@ -35,7 +39,7 @@ class JsonTensorsStep:
         for spec in self._signature.inputs:
             _check_rank(spec, tensors[spec.name])
         check_inputs(self._signature, tensors)
-        return tensors
+        return Prepared(tensors)
 
 
 def json_tensor(name: str, dtype: Dtype, data: object, shape: Sequence[int] | None = None) -> Array:
@@ -60,10 +64,7 @@ def json_tensor(name: str, dtype: Dtype, data: object, shape: Sequence[int] | No
 
 def _object(raw: bytes, names: list[str]) -> dict[str, Any]:
     example = "{" + ", ".join(f'"{name}": […]' for name in names) + "}"
-    try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise InputError("raw input", wanted="JSON", got=str(error), mend=f"send {example}") from error
+    value = parsed(raw, example)
     if not isinstance(value, dict) or sorted(value) != sorted(names):
         got = ", ".join(value) or "an empty object" if isinstance(value, dict) else type(value).__name__
         raise InputError(

@@ -44,3 +44,21 @@ def finite_rows(tensor: Array) -> Array:
 
 def not_finite(name: str, row: int) -> IllegalAnswer:
     return IllegalAnswer(f"output {name!r} holds NaN or infinity", row)
+
+
+def scores_legal(scores: Array) -> Array:
+    """bool[rows]: True where all scores of a row lie in [0, 1], but for rounding."""
+    flat = scores.reshape(len(scores), -1)
+    with np.errstate(invalid="ignore"):
+        legal = (flat >= -SCORE_SLACK) & (flat <= 1 + SCORE_SLACK)
+    flags: Array = np.logical_and.reduce(legal, axis=1)
+    return flags
+
+
+def outside(name: str, row: int) -> IllegalAnswer:
+    return IllegalAnswer(f"output {name!r} holds scores outside [0, 1]; are they logits?", row)
+
+
+def clipped(score: float) -> float:
+    """Rounding cut off."""
+    return min(1.0, max(0.0, float(score)))

@@ -7,7 +7,10 @@ from registry.contract.versions import Signature
 from serving.pipeline.answers import RowAnswer
 from serving.pipeline.errors import PipelineMismatch
 from serving.pipeline.legality import finite_rows, not_finite, output_of
+from serving.pipeline.prepared import Cost
 from serving.runtimes.protocol import Array, Tensors
+
+INLINE_NUMBERS = 20_000
 
 
 class TensorsStep:
@@ -16,10 +19,14 @@ class TensorsStep:
     def __init__(self, step: TensorsSpec, signature: Signature) -> None:
         self._step = step
         self._specs = signature.outputs
-        self.fields = tuple(spec.name for spec in signature.outputs)
         for spec in signature.outputs:
             if not spec.shape:
                 raise PipelineMismatch(f"output {spec.name!r} has no batch axis, so it has no rows to answer")
+
+    def cost(self, outputs: Tensors) -> Cost:
+        return (
+            Cost.INLINE if sum(tensor.size for tensor in outputs.values()) <= INLINE_NUMBERS else Cost.WORKER
+        )
 
     def rows(self, outputs: Tensors, rows: int) -> list[RowAnswer]:
         answers: list[RowAnswer] = [{} for _ in range(rows)]

@@ -7,7 +7,7 @@ from registry.contract.counters import SCORE_BINS, CounterEdges, ObservableEdges
 from registry.contract.versions import Observable, VersionContract
 from serving.pipeline.answers import Answer, AnswerValue
 from serving.pipeline.errors import PipelineMismatch
-from serving.pipeline.processing import Postprocess
+from serving.pipeline.processing import answer_fields
 
 Observed = str | float
 
@@ -17,7 +17,7 @@ class Observer:
 
     def __init__(self, contract: VersionContract) -> None:
         """Raises PipelineMismatch when an observable's source is no field of the answers."""
-        fields = Postprocess(contract.pipeline, contract.signature).fields
+        fields = answer_fields(contract.pipeline, contract.signature)
         for observable in contract.observables:
             if observable.source not in fields:
                 raise PipelineMismatch(

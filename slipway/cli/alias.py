@@ -1,11 +1,13 @@
 """slipway alias …"""
 
+from typing import Annotated
+
 import typer
 
 from registry.client import models
-from registry.contract.versions import Alias
+from registry.contract.versions import Alias, AliasChange
 from slipway.cli.output import Column, Form, Output, hint, one, rows
-from slipway.cli.session import client
+from slipway.cli.session import client, every
 
 app = typer.Typer(help="Names for versions. An alias never moves traffic.", no_args_is_help=True)
 
@@ -16,6 +18,17 @@ COLUMNS: list[Column[Alias]] = [
     ("SET", lambda a: f"{a.set_at:%Y-%m-%d %H:%M}Z"),
     ("BY", lambda a: a.set_by),
 ]
+HISTORY: list[Column[AliasChange]] = [
+    ("AT", lambda c: f"{c.at:%Y-%m-%d %H:%M}Z"),
+    ("BY", lambda c: c.by),
+    ("BEFORE", lambda c: c.before),
+    ("AFTER", lambda c: c.after),
+    ("VIA", lambda c: c.via),
+    ("REASON", lambda c: c.reason),
+]
+Expect = Annotated[
+    int | None, typer.Option(help="Only if it names this version until now; 0: only if it is new")
+]
 
 
 @app.command("list")
@@ -25,13 +38,26 @@ def list_(model: str, output: Output = Form.TABLE) -> None:
 
 
 @app.command("set")
-def set_(model: str, alias: str, version: int, output: Output = Form.TABLE) -> None:
+def set_(
+    model: str,
+    alias: str,
+    version: int,
+    expect: Expect = None,
+    reason: str = "",
+    output: Output = Form.TABLE,
+) -> None:
     """Point an alias at a version."""
-    one(client().call(models.set_alias(model, alias, version)), COLUMNS, output)
+    one(client().call(models.set_alias(model, alias, version, expect, reason)), COLUMNS, output)
 
 
 @app.command()
-def delete(model: str, alias: str) -> None:
+def history(model: str, alias: str, limit: int = 100, output: Output = Form.TABLE) -> None:
+    """Who moved an alias when, from which version to which."""
+    rows(every(lambda token: models.alias_history(model, alias, token), limit), HISTORY, output)
+
+
+@app.command()
+def delete(model: str, alias: str, expect: Expect = None) -> None:
     """Remove an alias."""
-    client().call(models.delete_alias(model, alias))
+    client().call(models.delete_alias(model, alias, expect))
     hint(f"{alias} of {model} is gone")

@@ -9,24 +9,32 @@ from pydantic import ValidationError
 from registry.client import ApiError, Unreachable
 from registry.client.transfer import TransferFailed
 from registry.contract.problems import ProblemType
+from slipway.backup import BackupError
 from slipway.children import ChildFailed
 from slipway.cli import (
     alias,
     audit,
+    backup,
+    blob,
     build,
     dataset,
     deployment,
     drift,
+    event,
+    imports,
+    lineage,
     model,
     node,
     release,
     token,
     top,
     version,
+    webhook,
 )
 from slipway.cli.output import hint
 from slipway.client import WaitTimedOut
 from slipway.stack import StackError
+from slipway.tracking import TrackingError
 
 DONE, SERVER, USAGE, GATE, TIMED_OUT, CONFLICT, DENIED, DETACHED = 0, 1, 2, 3, 4, 5, 6, 130
 
@@ -49,9 +57,16 @@ for name, group in {
     "node": node.app,
     "token": token.app,
     "audit": audit.app,
+    "blob": blob.app,
+    "event": event.app,
+    "webhook": webhook.app,
+    "import": imports.app,
 }.items():
     app.add_typer(group, name=name)
+app.command("lineage")(lineage.show)
 top.install(app)
+blob.install(app)
+backup.install(app)
 
 
 def code_of(error: ApiError) -> int:
@@ -102,7 +117,7 @@ def run(arguments: list[str] | None = None) -> int:
     except (click.ClickException, FileNotFoundError, IsADirectoryError, PermissionError, ValueError) as error:
         hint(error.format_message() if isinstance(error, click.ClickException) else str(error))
         return USAGE
-    except (Unreachable, TransferFailed, StackError, ChildFailed) as error:
+    except (Unreachable, TransferFailed, TrackingError, StackError, ChildFailed, BackupError) as error:
         hint(str(error))
         return SERVER
     return result if isinstance(result, int) else DONE

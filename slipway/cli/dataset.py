@@ -1,13 +1,14 @@
 """slipway dataset …"""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from registry.client import datasets
-from registry.contract.datasets import Dataset, DatasetKind, RowForm
-from slipway.cli.output import Column, Form, Output, bars, one, rows
+from registry.contract.datasets import Dataset, DatasetKind, DatasetPatch, RowForm
+from slipway.cli.output import Column, Form, Output, bars, hint, one, rows
 from slipway.cli.session import client, every
 from slipway.cli.version import dataset_ref
 
@@ -21,6 +22,7 @@ COLUMNS: list[Column[Dataset]] = [
     ("SHARDS", lambda d: len(d.shards)),
     ("CREATED", lambda d: f"{d.created_at:%Y-%m-%d %H:%M}Z"),
     ("BY", lambda d: d.created_by),
+    ("RETAINED UNTIL", lambda d: f"{d.retain_until:%Y-%m-%d %H:%M}Z" if d.retain_until else None),
 ]
 
 
@@ -32,6 +34,7 @@ def create(
     kind: Annotated[DatasetKind, typer.Option()],
     form: Annotated[RowForm, typer.Option()],
     provenance: str = "",
+    retain_until: Annotated[datetime | None, typer.Option(help="UTC; after it the data set may go")] = None,
     output: Output = Form.TABLE,
 ) -> None:
     """Upload shards and record the data set's next version."""
@@ -46,6 +49,7 @@ def create(
             index,
             count,
             provenance=provenance,
+            retain_until=None if retain_until is None else retain_until.replace(tzinfo=UTC),
             progress=progress,
         )
     one(made, COLUMNS, output)
@@ -62,3 +66,25 @@ def get(dataset: str, output: Output = Form.TABLE) -> None:
     """Show NAME@VERSION."""
     ref = dataset_ref(dataset)
     one(client().call(datasets.get(ref.name, ref.version)), COLUMNS, output)
+
+
+@app.command()
+def retain(
+    dataset: str,
+    until: Annotated[datetime | None, typer.Option(help="UTC; left out: for good")] = None,
+    output: Output = Form.TABLE,
+) -> None:
+    """Say how long NAME@VERSION stays. After that the collector deletes it, unless something refers to it."""
+    ref = dataset_ref(dataset)
+    found = client().call(datasets.get(ref.name, ref.version))
+    body = DatasetPatch(retain_until=None if until is None else until.replace(tzinfo=UTC))
+    one(client().call(datasets.patch(ref.name, ref.version, body, found.revision)), COLUMNS, output)
+
+
+@app.command()
+def delete(dataset: str) -> None:
+    """Delete NAME@VERSION, which nothing refers to. Its bytes go with the collector."""
+    ref = dataset_ref(dataset)
+    found = client().call(datasets.get(ref.name, ref.version))
+    client().call(datasets.delete(ref.name, ref.version, found.revision))
+    hint(f"{dataset} is gone")

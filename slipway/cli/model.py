@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 
 from registry.client import models
+from registry.client.call import Call
+from registry.contract.pages import Page
 from registry.contract.versions import Model, ModelCreate, ModelPatch
-from slipway.cli.output import Column, Form, Output, one, rows
+from slipway.cli.output import Column, Form, Output, hint, one, rows
 from slipway.cli.session import client, every, pairs
 
 app = typer.Typer(help="Named models.", no_args_is_help=True)
@@ -39,15 +41,32 @@ def create(
 
 
 @app.command("list")
-def list_(search: str | None = None, limit: int = 100, output: Output = Form.TABLE) -> None:
+def list_(
+    search: Annotated[str | None, typer.Option(help="A text in name, task, description or owner")] = None,
+    filter: Annotated[str | None, typer.Option(help="Such as: owner=ann and tags.team='nlp'")] = None,
+    order_by: Annotated[str | None, typer.Option(help="name or created_at, then asc or desc")] = None,
+    limit: int = 100,
+    output: Output = Form.TABLE,
+) -> None:
     """List models."""
-    rows(every(lambda token: models.page(token, search=search), limit), COLUMNS, output)
+
+    def page(token: str | None) -> Call[Page[Model]]:
+        return models.page(token, search=search, filter=filter, order_by=order_by)
+
+    rows(every(page, limit), COLUMNS, output)
 
 
 @app.command()
 def get(name: str, output: Output = Form.TABLE) -> None:
     """Show one model."""
     one(client().call(models.get(name)), DETAIL, output)
+
+
+@app.command()
+def delete(name: str) -> None:
+    """Delete a model that has no versions."""
+    client().call(models.delete(name, client().call(models.get(name)).revision))
+    hint(f"{name} is gone")
 
 
 @app.command()

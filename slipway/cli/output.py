@@ -78,8 +78,9 @@ def one(item: T, columns: Sequence[Column[T]], output: Form) -> None:
 class Bars:
     """Byte progress of several files at once: bars on a terminal, one line a file elsewhere."""
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Progress | None, verb: str) -> None:
         self._progress = progress
+        self._verb = verb
         self._tasks: dict[str, TaskID] = {}
         self._told: set[str] = set()
 
@@ -90,18 +91,18 @@ class Bars:
             self._progress.update(self._tasks[name], completed=done)
         elif done >= total and name not in self._told:
             self._told.add(name)
-            hint(f"sent {name} ({total} bytes)")
+            hint(f"{self._verb} {name} ({total} bytes)")
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Progress of uploads, on stderr."""
+def bars(verb: str = "sent") -> Iterator[Bars]:
+    """Progress of uploads or downloads, on stderr."""
     if not sys.stderr.isatty():
-        yield Bars(None)
+        yield Bars(None, verb)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=error_console, transient=True) as progress:
-        yield Bars(progress)
+        yield Bars(progress, verb)
 
 
 class Told:

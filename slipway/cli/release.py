@@ -7,7 +7,7 @@ import typer
 
 from registry.client import releases
 from registry.client.call import Call
-from registry.contract.releases import Release, StepChange, Transition
+from registry.contract.releases import Reject, Release, StepChange, Transition
 from registry.contract.verdicts import GateProgress, Verdict
 from slipway.cli.output import Column, Form, Output, hint, one, rows
 from slipway.cli.session import client, every
@@ -15,6 +15,14 @@ from slipway.cli.session import client, every
 app = typer.Typer(help="Move a deployment to another version, step by step.", no_args_is_help=True)
 
 Reason = Annotated[str, typer.Option(help="Kept in the history and the audit trail")]
+
+
+def _approvals(release: Release) -> str | None:
+    if not release.approvals_needed:
+        return None
+    by = ", ".join(approval.by for approval in release.approvals)
+    return f"{len(release.approvals)} of {release.approvals_needed}" + (f": {by}" if by else "")
+
 
 COLUMNS: list[Column[Release]] = [
     ("RELEASE", lambda r: f"{r.deployment} {r.number}"),
@@ -29,6 +37,7 @@ DETAIL: list[Column[Release]] = [
     *COLUMNS,
     ("PLAN", lambda r: " -> ".join(f"{step.share / 100:g} %" for step in r.plan)),
     ("VERDICT", lambda r: f"{r.verdict.kind}: {r.verdict.sentence}" if r.verdict else None),
+    ("APPROVALS", _approvals),
     ("GUARDS", lambda r: "; ".join(f"{g.name} {g.outcome}" for g in r.guards)),
 ]
 HISTORY: list[Column[StepChange]] = [
@@ -152,3 +161,23 @@ def approve(
 ) -> None:
     """Approve another person's release."""
     _transition(deployment, number, reason, output, releases.approve)
+
+
+@app.command()
+def withdraw(
+    deployment: str, number: int | None = None, reason: Reason = "", output: Output = Form.TABLE
+) -> None:
+    """Take your own approval back, as long as the release has not started."""
+    _transition(deployment, number, reason, output, releases.withdraw)
+
+
+@app.command()
+def reject(
+    deployment: str,
+    reason: Annotated[str, typer.Option(help="Why; kept in the history and the audit trail")],
+    number: int | None = None,
+    output: Output = Form.TABLE,
+) -> None:
+    """End a release that awaits approval."""
+    asked = releases.reject(deployment, number_of(deployment, number), Reject(reason=reason))
+    one(client().call(asked), DETAIL, output)

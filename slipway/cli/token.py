@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from registry.client import access
-from registry.contract.tokens import Role, Token, TokenCreate, TokenSecret
+from registry.contract.tokens import Role, Token, TokenCreate, TokenRotate, TokenSecret
 from slipway.cli.output import Column, Form, Output, one, rows
 from slipway.cli.session import client, every
 
@@ -25,6 +25,7 @@ SECRET: list[Column[TokenSecret]] = [
     ("TOKEN", lambda t: t.token.id),
     ("SECRET", lambda t: t.secret),
     ("ROLES", lambda t: ", ".join(t.token.roles)),
+    ("EXPIRES", lambda t: f"{t.token.expires_at:%Y-%m-%d %H:%M}Z" if t.token.expires_at else None),
 ]
 
 
@@ -52,6 +53,18 @@ def create(
 def list_(limit: int = 100, output: Output = Form.TABLE) -> None:
     """List tokens."""
     rows(every(access.tokens, limit), COLUMNS, output)
+
+
+@app.command()
+def rotate(
+    token: str,
+    grace_s: Annotated[int, typer.Option(help="How long the old secret goes on working")] = 86_400,
+    expires_in_s: Annotated[int | None, typer.Option(help="Default: as long as the old one's life")] = None,
+    output: Output = Form.TABLE,
+) -> None:
+    """Make a new secret with the same rights; it is shown once."""
+    body = TokenRotate(grace_s=grace_s, expires_in_s=expires_in_s)
+    one(client().call(access.rotate_token(token, body)), SECRET, output)
 
 
 @app.command()

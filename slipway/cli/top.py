@@ -83,12 +83,15 @@ def rollback(
     wait: Annotated[float, typer.Option(help="Seconds to wait for the nodes")] = 60,
     direct: Annotated[bool, typer.Option(help="Past the registry: to nodes on this machine")] = False,
     node_socket: Annotated[list[Path], typer.Option(help="A node's run/admin.sock, for --direct")] = [],  # noqa: B006
+    allow_unfit: Annotated[
+        bool, typer.Option("--allow-unfit", help="Also to a quarantined or archived version")
+    ] = False,
     output: Output = Form.TABLE,
 ) -> int:
     """Go back to the last good version, from any state. Automation is pinned off."""
     if direct:
         return _roll_back_directly(deployment, node_socket, to)
-    receipt = client().rollback(deployment, to, reason=reason, wait=wait)
+    receipt = client().rollback(deployment, to, reason=reason, wait=wait, allow_unfit=allow_unfit)
     show_receipt(receipt, output)
     return 0 if receipt.final else 4
 

@@ -17,7 +17,7 @@ from registry.contract.versions import (
     Version,
     VersionContract,
 )
-from slipway.cli.output import Column, Form, Output, bars, one, rows
+from slipway.cli.output import Column, Form, Output, bars, hint, one, rows
 from slipway.cli.session import client, every, pairs
 
 app = typer.Typer(help="Immutable versions of models.", no_args_is_help=True)
@@ -39,6 +39,7 @@ DETAIL: list[Column[Version]] = [
     ("COMMIT", lambda v: v.lineage.commit),
     ("ALIASES", lambda v: ", ".join(v.aliases)),
     ("TAGS", lambda v: v.tags),
+    ("WARNINGS", lambda v: "; ".join(v.warnings)),
 ]
 METRICS: list[Column[Metric]] = [
     ("DATASET", lambda m: f"{m.dataset.name}@{m.dataset.version}"),
@@ -60,17 +61,6 @@ def dataset_ref(text: str) -> DatasetRef:
     """NAME@VERSION. Raises ValueError."""
     ref = parse_version(text)
     return DatasetRef(name=ref.model, version=ref.number)
-
-
-def _files(source: Path) -> dict[str, Path]:
-    """One file under its own name, or every file below a directory."""
-    if source.is_dir():
-        return {
-            path.relative_to(source).as_posix(): path for path in sorted(source.rglob("*")) if path.is_file()
-        }
-    if not source.is_file():
-        raise FileNotFoundError(f"{source} is not there; name the model file or its directory")
-    return {source.name: source}
 
 
 @app.command()
@@ -97,7 +87,7 @@ def register(
     with bars() as progress:
         made = client().register(
             model,
-            _files(source),
+            source,
             VersionContract.model_validate_json(contract.read_bytes()),
             framework=framework,
             lineage=lineage,
@@ -113,6 +103,21 @@ def register(
 def list_(model: str, limit: int = 100, output: Output = Form.TABLE) -> None:
     """List a model's versions, newest first."""
     rows(every(lambda token: versions.page(model, token), limit), COLUMNS, output)
+
+
+@app.command()
+def search(
+    filter: Annotated[
+        str, typer.Argument(help="Such as: tags.team='nlp' and metrics.top1@valset>0.9 and stage=ready")
+    ] = "",
+    order_by: Annotated[
+        str | None, typer.Option(help="created_at, name or metrics.NAME@DATASET, then asc or desc")
+    ] = None,
+    limit: int = 100,
+    output: Output = Form.TABLE,
+) -> None:
+    """Find versions of all models, newest first."""
+    rows(every(lambda token: versions.search(filter, order_by, token), limit), COLUMNS, output)
 
 
 @app.command()
@@ -155,6 +160,20 @@ def metrics(version: str, output: Output = Form.TABLE) -> None:
 def archive(version: str, reason: Annotated[str, typer.Option()], output: Output = Form.TABLE) -> None:
     """Put MODEL@NUMBER away."""
     one(client().call(versions.archive(*at(version), StageChange(reason=reason))), DETAIL, output)
+
+
+@app.command()
+def restore(version: str, reason: Annotated[str, typer.Option()], output: Output = Form.TABLE) -> None:
+    """Take MODEL@NUMBER, which was archived, back into use."""
+    one(client().call(versions.restore(*at(version), StageChange(reason=reason))), DETAIL, output)
+
+
+@app.command()
+def delete(version: str) -> None:
+    """Delete MODEL@NUMBER, which is a draft, rejected or archived. Its bytes go with the collector."""
+    found = client().call(versions.get(*at(version)))
+    client().call(versions.delete(found.model, found.number, found.revision))
+    hint(f"{version} is gone")
 
 
 @app.command()

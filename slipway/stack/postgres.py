@@ -38,6 +38,8 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
+    # A process that is frozen in a transaction, not dead, gives up its locks.
+    "idle_in_transaction_session_timeout": "60s",
 }
 # For tests only: nothing survives a power cut, and nothing needs to.
 _THROWAWAY_SETTINGS = {

@@ -52,13 +52,14 @@ def test_functions_stay_short() -> None:
     assert long == {}
 
 
-def test_nothing_that_is_registered_is_unpickled_in_api_or_gateway() -> None:
+def test_nothing_that_is_registered_is_unpickled_but_by_a_frontend_behind_walls() -> None:
+    """Frontends that execute code run in the sandbox or not at all (tests/builder/test_sandbox.py)."""
     loaders = ("pickle.load", "joblib.load", "torch.load", "allow_pickle=True")
     found = [
         f"{path.relative_to(ROOT)}: {loader}"
         for path in sources()
         for loader in loaders
-        if loader in path.read_text()
+        if loader in path.read_text() and (ROOT / "builder" / "frontends") not in path.parents
     ]
     assert found == []
 

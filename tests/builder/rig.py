@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,8 +105,10 @@ class Rig:
     def builder(self) -> Client:
         return Client(self.registry.url, BUILDER)
 
-    def work(self, queues: str, name: str = "") -> subprocess.Popen[bytes]:
-        """Starts a worker; its log is `worker-<queues><name>.log`."""
+    def work(
+        self, queues: str, name: str = "", more: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Starts a worker, with `more` in its environment; its log is `worker-<queues><name>.log`."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONWARNINGS": "error",
@@ -114,6 +116,7 @@ class Rig:
             "SLIPWAY_TOKEN": BUILDER,
             "SLIPWAY_WORK_DIR": str(self.home / f"work{name}"),
             "REDIS_URL": self.addresses.redis_url,
+            **(more or {}),
         }
         log = self.home / f"worker-{queues}{name}.log"
         with log.open("wb") as sink:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from registry import background
 from registry.background import Errands
 
 
@@ -33,3 +34,22 @@ async def test_closing_cuts_an_errand_that_hangs() -> None:
     await asyncio.sleep(0)
     await errands.close(limit_s=0.01)
     assert ended.is_set()
+
+
+async def test_a_loop_that_fails_begins_again_and_one_that_returns_is_done() -> None:
+    runs: list[str] = []
+    again = asyncio.Event()
+
+    async def fails() -> None:
+        runs.append("fails")
+        if len(runs) > 2:
+            again.set()
+            await asyncio.Event().wait()
+        raise KeyError("nobody expected this")
+
+    async def returns() -> None:
+        runs.append("returns")
+
+    async with background.running(fails, returns, again_after_s=0.01):
+        await asyncio.wait_for(again.wait(), 5)
+    assert runs.count("returns") == 1

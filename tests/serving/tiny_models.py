@@ -152,6 +152,56 @@ def echo(path: Path, element: int = TensorProto.STRING) -> Path:
     )
 
 
+def tokens(path: Path) -> Path:
+    """`ids`, `mask` INT64[batch, length] → `mean` FP32[batch, 1] of the ids that the mask names, and `each`
+    FP32[batch, length], the ids themselves."""
+    ids = ["batch", "length"]
+    return _save(
+        path,
+        [
+            helper.make_node("Cast", ["ids"], ["each"], to=TensorProto.FLOAT),
+            helper.make_node("Cast", ["mask"], ["known"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["each", "known"], ["kept"]),
+            helper.make_node("ReduceSum", ["kept", "axis"], ["sum"], keepdims=1),
+            helper.make_node("ReduceSum", ["known", "axis"], ["count"], keepdims=1),
+            helper.make_node("Div", ["sum", "count"], ["mean"]),
+        ],
+        [_value("ids", TensorProto.INT64, ids), _value("mask", TensorProto.INT64, ids)],
+        [_value("mean", TensorProto.FLOAT, ["batch", 1]), _value("each", TensorProto.FLOAT, ids)],
+        [numpy_helper.from_array(np.array([1], dtype=np.int64), "axis")],
+    )
+
+
+def cells(path: Path, side: int = 32, count: int = 4) -> Path:
+    """`image` FP32[batch, 1, side, side] → `boxes` FP32[batch, count², 4] (its cells, xyxy) and `scores`
+    FP32[batch, count², 1], the brightness of each cell."""
+    size = side // count
+    corners = [
+        [x * size, y * size, (x + 1) * size, (y + 1) * size] for y in range(count) for x in range(count)
+    ]
+    return _save(
+        path,
+        [
+            helper.make_node(
+                "AveragePool", ["image"], ["cells"], kernel_shape=[size, size], strides=[size, size]
+            ),
+            helper.make_node("Reshape", ["cells", "column"], ["scores"]),
+            helper.make_node("Mul", ["scores", "zeros"], ["nothing"]),
+            helper.make_node("Add", ["nothing", "corners"], ["boxes"]),
+        ],
+        [_value("image", TensorProto.FLOAT, ["batch", 1, side, side])],
+        [
+            _value("boxes", TensorProto.FLOAT, ["batch", count**2, 4]),
+            _value("scores", TensorProto.FLOAT, ["batch", count**2, 1]),
+        ],
+        [
+            numpy_helper.from_array(np.array([-1, count**2, 1], dtype=np.int64), "column"),
+            numpy_helper.from_array(np.zeros((1, 1, 4), dtype=np.float32), "zeros"),
+            numpy_helper.from_array(np.array([corners], dtype=np.float32), "corners"),
+        ],
+    )
+
+
 def _value(name: str, element: int, shape: list[int | str]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element, shape)
 

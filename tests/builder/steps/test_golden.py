@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from builder import pairs
 from builder.steps import golden
 from builder.steps.golden import GoldenParameters, GoldenResult
 from builder.steps.step import Refused, perform
@@ -87,11 +88,11 @@ def proven(
     exact: bool = True,
     change: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> GoldenResult:
-    pairs = [record(raw) for raw in RAWS]
+    recorded = [record(raw) for raw in RAWS]
     if change:
-        change(pairs)
+        change(recorded)
     path = tmp_path / "golden.jsonl"
-    path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    path.write_text("".join(json.dumps(pair) + "\n" for pair in recorded))
     parameters = GoldenParameters(
         target="ort.cpu",
         signature=SIGNATURE,
@@ -189,7 +190,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, model: Path, line: str)
     path = tmp_path / "broken.jsonl"
     path.write_text(line + "\n")
     with pytest.raises(Refused, match="line 1 of the golden file"):
-        list(golden.read_pairs(path, SIGNATURE))
+        list(pairs.read_pairs(path, SIGNATURE))
 
 
 def test_no_pairs_at_all_are_refused(tmp_path: Path, model: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from registry.client import nodes as calls
 from registry.contract.nodes import Assignment
+from registry.contract.pipeline import Padding, PipelineSpec, Tokenise
 from registry.contract.routes import ArmRole
+from registry.contract.versions import FileEntry
 from registry.settings import Settings
 from tests.registry.conftest import Registry
 from tests.registry.nodes.conftest import MakeAgent
@@ -50,6 +52,20 @@ async def test_tells_a_node_everything_of_its_deployments(world: World, agent: M
     assert first.engine is not None and first.engine.target == "ort.cpu"
     assert (first.engine.size, first.engine.memory_bytes) == (1001, 5001)
     assert second.engine is not None and second.engine.target == "ort.cuda"
+
+
+async def test_names_the_files_that_a_pipeline_reads(world: World, agent: MakeAgent) -> None:
+    node = await agent("n1")
+    files = tuple(
+        FileEntry(path=path, digest=f"sha256-{at:064x}", size=at)
+        for at, path in enumerate(("model.onnx", "text/tokenizer.json", "golden.jsonl"))
+    )
+    step = Tokenise(file="text/tokenizer.json", ids="x", max_length=8, padding=Padding(masking="id"))
+    contract = CONTRACT.model_copy(update={"pipeline": PipelineSpec(pre=(step,))})
+    arm = await world.arm(1, contract=contract, files=files)
+    await world.route(await world.deployment(), (arm, ArmRole.STABLE, 10_000))
+    (assigned,) = (await node.assignment()).fragments[0].arms
+    assert assigned.files == files[1:2]
 
 
 async def test_says_why_no_engine_fits(world: World, agent: MakeAgent) -> None:

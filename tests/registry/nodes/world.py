@@ -9,7 +9,7 @@ from registry.contract.builds import EngineReport, Precision, ScoreReference
 from registry.contract.counters import CounterEdges, ObservableEdges
 from registry.contract.deployments import Policy
 from registry.contract.routes import ArmRole, Fence, Route, RouteArm, RouteCause, RoutingUnit
-from registry.contract.versions import Dtype, Observable, Signature, TensorSpec, VersionContract
+from registry.contract.versions import Dtype, FileEntry, Observable, Signature, TensorSpec, VersionContract
 from registry.database import Database
 from registry.tables.base import new_id
 from registry.tables.builds import BuildRow, EngineRow
@@ -57,6 +57,8 @@ class World:
         number: int,
         targets: Sequence[str] = ("ort.cpu",),
         references: tuple[ScoreReference, ...] = (),
+        contract: VersionContract = CONTRACT,
+        files: Sequence[FileEntry] = (),
     ) -> str:
         """A version with one FP32 engine per target, and the arm of them."""
         async with self.database.session() as session, session.begin():
@@ -68,10 +70,10 @@ class World:
                 model=MODEL,
                 number=number,
                 framework="onnx",
-                files=[],
-                digests=[],
+                files=[entry.model_dump(mode="json") for entry in files],
+                digests=[entry.digest for entry in files],
                 digest=digest(f"v{number}"),
-                contract=CONTRACT.model_dump(mode="json"),
+                contract=contract.model_dump(mode="json"),
                 lineage={},
                 description="",
                 tags={},

@@ -1,6 +1,7 @@
 """Contracts of the tiny models, and the table entries that a test gives its gateway."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from registry.contract.counters import CounterEdges, ObservableEdges
@@ -101,6 +102,7 @@ class ArmSpec:
     version: str = "m@1@fp32"
     batchable: bool = True
     max_rows: int | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def entry(self) -> ArmEntry:
         contract = self.contract
@@ -115,6 +117,7 @@ class ArmSpec:
             socket=self.socket,
             batchable=self.batchable,
             contract=contract,
+            files=dict(self.files),
         )
 
     def having(self, share: int, role: ArmRole | None = None) -> "ArmSpec":

@@ -1,0 +1,1 @@
+"""The lineage graph: what came of what."""

@@ -1,0 +1,235 @@
+"""Searches of versions as SQL text: building the same by objects took longer than PostgreSQL took to answer.
+
+Names of columns are ours, every value is a bound parameter. Conditions repeat the expressions of the indexes
+(see `tables.models`) word for word.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias, assert_never
+
+import orjson
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from registry.lifecycle.filters import (
+    MetricRef,
+    MetricTerm,
+    MomentTerm,
+    NumberTerm,
+    Op,
+    TagTerm,
+    Term,
+    TextTerm,
+)
+from registry.lifecycle.releases import ACTIVE_PHASES
+from registry.lifecycle.searching import Key, Order
+from registry.tables.models import COMMIT, TRAINING_NAME, TRAINING_RUN, TRAINING_VERSION, VersionRow
+
+# What `represent.represent_version` reads of a row.
+COLUMNS = ", ".join(f"v.{column.name}" for column in VersionRow.__table__.columns)
+ALIASES = """ARRAY(
+    SELECT a.name FROM aliases a WHERE a.model = v.model AND a.version = v.number ORDER BY a.name
+) AS alias_names"""
+SIGNS: Mapping[Op, str] = {
+    Op.EQ: "=",
+    Op.NE: "<>",
+    Op.LT: "<",
+    Op.LE: "<=",
+    Op.GT: ">",
+    Op.GE: ">=",
+}
+
+
+class Bound(dict[str, Any]):
+    """The parameters of one statement."""
+
+    def __call__(self, value: Any) -> str:
+        """How the statement writes this value."""
+        name = f"p{len(self)}"
+        self[name] = value
+        return f":{name}"
+
+
+async def search(
+    session: AsyncSession,
+    terms: Sequence[Term],
+    order: Order,
+    after: tuple[Any, ...] | None,
+    limit: int,
+    models: Collection[str],
+) -> Sequence[Row[Any]]:
+    """Versions, one more than `limit`, with `alias_names`, and `measured` where they are ordered by a metric:
+    only versions that have it are found then. `after`: the key behind which to begin."""
+    sql, bound = statement(terms, order, after, limit, models)
+    return (await session.execute(text(sql), bound)).all()
+
+
+def statement(
+    terms: Sequence[Term],
+    order: Order,
+    after: tuple[Any, ...] | None,
+    limit: int,
+    models: Collection[str],
+) -> tuple[str, Bound]:
+    """The one statement of a page, and its parameters."""
+    bound = Bound()
+    tables, measured = "versions v", "NULL"
+    wheres = [_condition(term, bound) for term in terms]
+    if isinstance(order.by, MetricRef):
+        tables, measured = "metrics m JOIN versions v ON v.id = m.version_id", "m.value"
+        wheres.insert(
+            0, f"{_of('m', order.by, bound)} AND m.id = {_newest('id', 'm.version_id', order.by, bound)}"
+        )
+        # By the metric's own columns: that is the order of its index.
+        keys: tuple[str, ...] = ("m.value", "m.version_id")
+    else:
+        match order.by:
+            case Key.CREATED:
+                keys = ("v.created_at", "v.id")
+            case Key.NAME:
+                keys = ("v.model", "v.number")
+            case _:
+                assert_never(order.by)
+    if models:
+        wheres.append(f"v.model = ANY({bound(sorted(models))})")
+    if after is not None:
+        here = ", ".join(bound(part) for part in after)
+        wheres.append(f"({', '.join(keys)}) {'<' if order.descending else '>'} ({here})")
+    direction = "DESC" if order.descending else "ASC"
+    # Fragments of this file; every value is bound.
+    sql = (
+        f"SELECT {COLUMNS}, {ALIASES}, {measured} AS measured FROM {tables}"  # noqa: S608
+        f" WHERE {' AND '.join(wheres) or 'true'}"
+        f" ORDER BY {', '.join(f'{key} {direction}' for key in keys)} LIMIT {bound(limit + 1)}"
+    )
+    return sql, bound
+
+
+def _condition(term: Term, bound: Bound) -> str:
+    match term:
+        case TextTerm():
+            return TEXTS[term.field](term, bound)
+        case NumberTerm():
+            return f"v.number {SIGNS[term.op]} {bound(term.value)}"
+        case MomentTerm():
+            return f"v.created_at {SIGNS[term.op]} {bound(term.value)}"
+        case TagTerm():
+            return _tag(term, bound)
+        case MetricTerm():
+            return _metric(term, bound)
+        case _:
+            assert_never(term)
+
+
+def _text(column: str, term: TextTerm | TagTerm, bound: Bound) -> str:
+    """NULL, so false, where there is nothing to compare."""
+    if term.op is Op.HAS:
+        return f"strpos(lower({column}), {bound(term.values[0].lower())}) > 0"
+    if term.op is Op.EQ and len(term.values) > 1:
+        return f"{column} = ANY({bound(list(term.values))})"
+    return f"{column} {SIGNS[term.op]} {bound(term.values[0])}"
+
+
+def _tag(term: TagTerm, bound: Bound) -> str:
+    """EQ as containment, which the index knows; the others skip versions without the tag."""
+    if term.op is not Op.EQ:
+        return _text(f"(v.tags ->> {bound(term.key)})", term, bound)
+    pairs = (orjson.dumps({term.key: value}).decode() for value in term.values)
+    return f"({' OR '.join(f'v.tags @> CAST({bound(pair)} AS jsonb)' for pair in pairs)})"
+
+
+def _metric(term: MetricTerm, bound: Bound) -> str:
+    """The newest number that was recorded. Versions that ever had such a number are looked up first: what
+    is recorded is never changed, so the newest is among them, and the index of values finds them."""
+    compared = f"{SIGNS[term.op]} {bound(term.value)}"
+    once = f"SELECT o.version_id FROM metrics o WHERE {_of('o', term.metric, bound)} AND o.value {compared}"  # noqa: S608
+    return f"v.id IN ({once}) AND {_newest('value', 'v.id', term.metric, bound)} {compared}"
+
+
+def _of(table: str, metric: MetricRef, bound: Bound) -> str:
+    same = (
+        f"{table}.dataset = {bound(metric.dataset)} AND {table}.name = {bound(metric.name)}"
+        f" AND {table}.split = {bound(metric.split)}"
+    )
+    if metric.version is None:
+        return same
+    return f"{same} AND {table}.dataset_version = {bound(metric.version)}"
+
+
+def _newest(column: str, version: str, metric: MetricRef, bound: Bound) -> str:
+    """`column` of the newest record of a version: one step into the index of its metrics."""
+    return (
+        f"(SELECT n.{column} FROM metrics n WHERE n.version_id = {version}"  # noqa: S608
+        f" AND {_of('n', metric, bound)} ORDER BY n.id DESC LIMIT 1)"
+    )
+
+
+Texts: TypeAlias = Callable[[TextTerm, Bound], str]
+
+
+def _column(column: str) -> Texts:
+    return lambda term, bound: _text(column, term, bound)
+
+
+def _model(column: str) -> Texts:
+    """By something of the model: there are few of them."""
+    return lambda term, bound: (
+        f"v.model IN (SELECT o.name FROM models o WHERE {_text(f'o.{column}', term, bound)})"  # noqa: S608
+    )
+
+
+def _name(term: TextTerm, bound: Bound) -> str:
+    return _text("v.model", term, bound) if term.op is Op.EQ else _model("name")(term, bound)
+
+
+def _any_of(equal: Callable[[str], str]) -> Texts:
+    """`equal` is the condition for a list of values, given as it is bound."""
+
+    def condition(term: TextTerm, bound: Bound) -> str:
+        found = equal(f"CAST({bound(list(term.values))} AS text[])")
+        return f"NOT ({found})" if term.op is Op.NE else f"({found})"
+
+    return condition
+
+
+def _digest(values: str) -> str:
+    """The version's own, or that of one of its files."""
+    return f"v.digest = ANY({values}) OR v.digests && {values}"
+
+
+def _deployment(values: str) -> str:
+    """Serving there now, or on trial there."""
+    active = ", ".join(f"'{phase}'" for phase in sorted(ACTIVE_PHASES))
+    stable = (
+        f"SELECT d.stable_arm FROM deployments d JOIN unnest({values}) AS place"  # noqa: S608
+        " ON d.environment = split_part(place, '/', 1) AND d.name = split_part(place, '/', 2)"
+    )
+    trial = f"SELECT r.arm_id FROM releases r WHERE r.deployment = ANY({values}) AND r.phase IN ({active})"  # noqa: S608
+    return f"v.id IN (SELECT a.version_id FROM arms a WHERE a.id IN ({stable}) OR a.id IN ({trial}))"  # noqa: S608
+
+
+def _alias(values: str) -> str:
+    return f"(v.model, v.number) IN (SELECT a.model, a.version FROM aliases a WHERE a.name = ANY({values}))"  # noqa: S608
+
+
+def _training_data(values: str) -> str:
+    """NAME, or NAME@VERSION."""
+    name, version = f"(v.{TRAINING_NAME})", f"(v.{TRAINING_VERSION})"
+    names = f"SELECT split_part(value, '@', 1) FROM unnest({values}) AS value"  # noqa: S608
+    return f"{name} IN ({names}) AND ({name} = ANY({values}) OR {name} || '@' || {version} = ANY({values}))"
+
+
+TEXTS: Mapping[str, Texts] = {
+    "name": _name,
+    "owner": _model("owner"),
+    "task": _model("task"),
+    "stage": _column("v.phase"),
+    "framework": _column("v.framework"),
+    "created_by": _column("v.created_by"),
+    "commit": _column(f"(v.{COMMIT})"),
+    "training_run": _column(f"(v.{TRAINING_RUN})"),
+    "digest": _any_of(_digest),
+    "deployment": _any_of(_deployment),
+    "alias": _any_of(_alias),
+    "training_data": _any_of(_training_data),
+}

@@ -1,0 +1,1 @@
+"""What may be deleted, by whom, and the collector of what nothing refers to."""
