@@ -303,6 +303,8 @@ async def _releases(stage: Stage) -> None:
     await node.follows(await _generation(stage))
     await client(releases.promote(REF, Promote(version="animals@2")))
     await _begun(stage, node, 2, "running")
+    # What follows shows a verdict: the controller must have looked once.
+    await stage.until(releases.get(REF, 2), **{"verdict.kind": "hold"})
     await client(releases.pause(REF, 2, Transition(reason="lunch")))
     await client(releases.resume(REF, 2, Transition()))
     await client(releases.explain(REF, 2))

@@ -67,14 +67,12 @@ class Names:
 
 # Of 0.1.0: objects in answers that its readers take only as they know them, by the field that holds them.
 STRICT = ("recipe",)
-# What the controller writes at its next look: an answer may come before it.
-LATER = ("verdict",)
 
 
 def compare(then: Any, now: Any, names: Names, at: str = "answer") -> list[str]:
     """What an old reader would miss or refuse: fields that are gone, values of another type, and where it
     is strict, fields that it does not know. Learns names."""
-    if then is None or (now is None and at.endswith(LATER)):
+    if then is None:
         return []
     if isinstance(then, dict):
         if not isinstance(now, dict):

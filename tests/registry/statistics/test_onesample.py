@@ -13,7 +13,7 @@ from registry.statistics.onesample import log_e_limit, log_e_net
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 60), st.floats(1e-4, 0.9), st.floats(0.0, 1.0))
+@given(st.integers(1, 60), st.floats(1e-4, 0.9), st.floats(1e-6, 1.0))
 def test_events_within_the_limit_never_gain(n: int, limit: float, part: float) -> None:
     x = np.arange(n + 1.0)
     chance = binom.pmf(x, n, limit * part)
