@@ -36,6 +36,10 @@ def _staged(stack: Stack, _admin: psycopg.Connection, _template: str) -> str:
     # In a thread of its own: the tests' event loop must not see another one come and go.
     with ThreadPoolExecutor(1) as threads:
         threads.submit(lambda: asyncio.run(work())).result()
+    # A server process may be there a moment longer than its client, and a template must have none.
+    _admin.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", [_STAGED]
+    )
     return _STAGED
 
 
