@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from builder.store import Store
 from registry.contract.datasets import Dataset
@@ -36,39 +36,23 @@ class BlobInput:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionInput:
-    """The model's own files; golden pairs and what the pipeline reads are inputs of their own."""
+class FilesInput:
+    """Some files of a version, under their own paths."""
 
     version: Version
+    files: tuple[FileEntry, ...]
 
-    @property
-    def files(self) -> tuple[FileEntry, ...]:
-        contract = self.version.contract
-        others = (contract.golden, *contract.pipeline.files)
-        return tuple(file for file in self.version.files if file.path not in others)
+    @classmethod
+    def of_model(cls, version: Version) -> Self:
+        """The model's own files; golden pairs and what the pipeline reads are inputs of their own."""
+        others = (version.contract.golden, *version.contract.pipeline.files)
+        return cls(version, tuple(file for file in version.files if file.path not in others))
 
-    @property
-    def digest(self) -> Digest:
-        return sha256_of({"files": sorted((file.path, file.digest) for file in self.files)})
-
-    @property
-    def where(self) -> str:
-        return f"version:{self.version.model}@{self.version.number}"
-
-    def place(self, store: Store, folder: Path) -> Path:
-        return store.lay_out(self.files, folder)
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineInput:
-    """The files that the version's pipeline reads, under their own paths."""
-
-    version: Version
-
-    @property
-    def files(self) -> tuple[FileEntry, ...]:
-        named = self.version.contract.pipeline.files
-        return tuple(file for file in self.version.files if file.path in named)
+    @classmethod
+    def of_pipeline(cls, version: Version) -> Self:
+        """The files that the version's pipeline reads."""
+        named = version.contract.pipeline.files
+        return cls(version, tuple(file for file in version.files if file.path in named))
 
     @property
     def digest(self) -> Digest:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from builder.frontends.plan import Format, plan
-from builder.inputs import BlobInput, DatasetInput, Input, VersionInput
+from builder.inputs import BlobInput, DatasetInput, FilesInput, Input
 from builder.launch import place_of
 from builder.proofs import Proofs
 from builder.runner import Finished, Runner
@@ -60,7 +60,7 @@ class Sequence:
         """An ONNX file is taken as it is. Another framework's is imported by the contract, in that
         framework's environment, and tried on the sample's rows there."""
         work, contract = self._work, self._work.version.contract
-        version = VersionInput(work.version)
+        version = FilesInput.of_model(work.version)
         files = tuple(file.path for file in version.files)
         found = plan(work.version.framework, files, contract.source)
         parameters = importing.ImportParameters(

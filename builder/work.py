@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from builder import facts
 from builder.frontends.plan import Plan, plan
-from builder.inputs import Input, PipelineInput
+from builder.inputs import FilesInput, Input
 from builder.prepare import FILES
 from builder.steps.step import Refused
 from registry.contract.builds import Precision, Recipe
@@ -43,7 +43,7 @@ class Work:
     @property
     def files(self) -> dict[str, Input]:
         """The step input with what the pipeline reads; nothing where it reads no file."""
-        return {FILES: PipelineInput(self.version)} if self.version.contract.pipeline.files else {}
+        return {FILES: FilesInput.of_pipeline(self.version)} if self.version.contract.pipeline.files else {}
 
     @property
     def classes(self) -> str | None:

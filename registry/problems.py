@@ -1,6 +1,8 @@
 """Every error as an RFC 9457 problem document with a hint. Nothing else leaves the registry as an error."""
 
 import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +19,7 @@ from registry.tables.journal import MoveRefused
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+Handler = Callable[[Request, Exception], Coroutine[Any, Any, JSONResponse]]
 OVERLOADED = ("55P03", "57014", "40001", "40P01")
 
 
@@ -142,12 +145,25 @@ async def crashed(request: Request, error: Exception) -> JSONResponse:
     )
 
 
+# The first one that fits; no kind is of another one, but for the last.
+HANDLERS: tuple[tuple[type[Exception], Handler], ...] = (
+    (Refusal, refused),
+    (MoveRefused, move_refused),
+    (StaleDataError, overtaken),
+    (RequestValidationError, invalid),
+    (HTTPException, http_error),
+    (DBAPIError, database_failed),
+    (PoolTimeout, database_failed),
+    (Exception, crashed),
+)
+
+
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(MoveRefused, move_refused)
-    app.add_exception_handler(StaleDataError, overtaken)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(DBAPIError, database_failed)
-    app.add_exception_handler(PoolTimeout, database_failed)
-    app.add_exception_handler(Exception, crashed)
+    for kind, handler in HANDLERS:
+        app.add_exception_handler(kind, handler)
+
+
+async def answer(request: Request, error: Exception) -> JSONResponse:
+    """What FastAPI's routes would answer, for those that are not FastAPI's or say it in other words."""
+    handler = next(handler for kind, handler in HANDLERS if isinstance(error, kind))
+    return await handler(request, error)

@@ -67,8 +67,12 @@ class Cursor:
 
     def page(self, items: Sequence[T], more: bool, last: tuple[Part, ...] | None) -> Page[T]:
         """A page of `items`; `last` is the last one's key, needed where there are more."""
-        token = _sealed([self.bound, *last]) if more and last is not None else None
+        token = self.token(last) if more and last is not None else None
         return Page(items=tuple(items), next_page_token=token)
+
+    def token(self, last: Sequence[Part]) -> str:
+        """For the page behind the item with this key."""
+        return _sealed([self.bound, *last])
 
 
 def _part(part: object, kind: type[Part]) -> Part:

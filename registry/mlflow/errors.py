@@ -7,20 +7,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm.exc import StaleDataError
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from registry import problems
 from registry.contract.problems import Problem, ProblemType
 from registry.edge.route import EdgeRoute
-from registry.errors import Refusal
-from registry.tables.journal import MoveRefused
 
 log = logging.getLogger(__name__)
 
@@ -102,26 +95,10 @@ def _with_bearer(request: Request) -> Request:
 
 async def _told(request: Request, error: Exception) -> Response:
     """What our own handlers would say, in MLflow's words."""
-    said = await _problem(request, error)
+    said = await problems.answer(request, error)
     if not said.headers["content-type"].startswith(problems.MEDIA_TYPE):
         return said
     problem = Problem.model_validate_json(bytes(said.body))
     code, status = _CODES.get(ProblemType(problem.type.rsplit("/", 1)[-1]), _OTHERWISE)
     kept = {name: said.headers[name] for name in ("retry-after", "www-authenticate") if name in said.headers}
     return respond(code, status, f"{problem.detail}. Hint: {problem.hint}", kept)
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    if isinstance(error, Refusal):
-        return await problems.refused(request, error)
-    if isinstance(error, MoveRefused):
-        return await problems.move_refused(request, error)
-    if isinstance(error, StaleDataError):
-        return await problems.overtaken(request, error)
-    if isinstance(error, RequestValidationError):
-        return await problems.invalid(request, error)
-    if isinstance(error, HTTPException):
-        return await problems.http_error(request, error)
-    if isinstance(error, DBAPIError | PoolTimeout):
-        return await problems.database_failed(request, error)
-    return await problems.crashed(request, error)

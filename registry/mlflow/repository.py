@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Row, Select, String, func, literal_column, or_, select, type_coerce
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -106,12 +106,8 @@ async def models(
     only: Collection[str],
 ) -> Found:
     """Raises Invalid for a token of another search."""
-    query = _MODEL.where(*searching.conditions(conditions, MODEL_FIELDS))
-    if only:
-        query = query.where(ModelRow.name.in_(only))
-    asked = ("models", conditions, orders)
-    rows = (await session.execute(searching.page(query, orders, MODEL_FIELDS, token, limit, asked))).all()
-    return _found(rows, limit, orders, asked)
+    query = _MODEL.where(ModelRow.name.in_(only)) if only else _MODEL
+    return await _page(session, "models", query, MODEL_FIELDS, conditions, orders, token, limit)
 
 
 async def versions(
@@ -123,17 +119,25 @@ async def versions(
     only: Collection[str],
 ) -> Found:
     """Raises Invalid for a token of another search."""
-    query = _VERSION.where(*searching.conditions(conditions, VERSION_FIELDS))
-    if only:
-        query = query.where(VersionRow.model.in_(only))
-    asked = ("versions", conditions, orders)
-    rows = (await session.execute(searching.page(query, orders, VERSION_FIELDS, token, limit, asked))).all()
-    return _found(rows, limit, orders, asked)
+    query = _VERSION.where(VersionRow.model.in_(only)) if only else _VERSION
+    return await _page(session, "versions", query, VERSION_FIELDS, conditions, orders, token, limit)
 
 
-def _found(rows: Sequence[Row[Any]], limit: int, orders: Sequence[Order], asked: Sequence[object]) -> Found:
+async def _page(
+    session: AsyncSession,
+    named: str,
+    query: Select[Any],
+    fields: Fields,
+    conditions: Sequence[Condition],
+    orders: Sequence[Order],
+    token: str | None,
+    limit: int,
+) -> Found:
+    cursor = searching.cursor(named, conditions, orders)
+    query = query.where(*searching.conditions(conditions, fields))
+    rows = (await session.execute(searching.page(query, orders, fields, cursor.after(token), limit))).all()
     more = len(rows) > limit
-    return Found(rows[:limit], searching.next_token(rows[limit - 1], orders, asked) if more else None)
+    return Found(rows[:limit], cursor.token(searching.key(rows[limit - 1], orders)) if more else None)
 
 
 async def newest(session: AsyncSession, models: Collection[str]) -> dict[str, Row[Any]]:

@@ -1,17 +1,14 @@
 """Conditions and orders as SQL, and pages by the key of their last row: stable while others write."""
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
 from sqlalchemy import ColumnElement, Select, and_, false, not_, or_, true
 from sqlalchemy.orm import InstrumentedAttribute
 
-from registry.errors import Invalid
+from registry.edge.pages import Cursor, Part
 from registry.mlflow.filters import Condition, Order
 from registry.mlflow.names import PROMPT_TAG
 
@@ -79,25 +76,36 @@ def _several(value: str | int | tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def cursor(named: str, found: Sequence[Condition], orders: Sequence[Order]) -> Cursor:
+    """Of a search of the things `named` so."""
+    return Cursor.of(named, found, orders, kinds=tuple(_kind(order) for order in orders))
+
+
+def _kind(order: Order) -> type[Part]:
+    if order.key.endswith("_timestamp"):
+        return datetime
+    return int if order.key == "version_number" else str
+
+
 def page(
-    query: Select[Any],
-    orders: Sequence[Order],
-    fields: Fields,
-    token: str | None,
-    limit: int,
-    asked: Sequence[object],
+    query: Select[Any], orders: Sequence[Order], fields: Fields, after: Sequence[object] | None, limit: int
 ) -> Select[Any]:
-    """One more than `limit`, behind the row that the token names, with the columns of the order at the end
-    (`order_0` …). `asked`: what a token is good for. Raises Invalid."""
+    """One more than `limit`, behind the row with the key `after`, with the columns of the order at the end
+    (`order_0` …)."""
     columns = [fields.orders[order.key] for order in orders]
     query = query.add_columns(*(column.label(f"order_{index}") for index, column in enumerate(columns)))
-    if token is not None:
-        query = query.where(_behind(columns, orders, _values(token, orders, asked)))
+    if after is not None:
+        query = query.where(_behind(columns, orders, after))
     by = (
         column.asc() if order.ascending else column.desc()
         for column, order in zip(columns, orders, strict=True)
     )
     return query.order_by(*by).limit(limit + 1)
+
+
+def key(row: Any, orders: Sequence[Order]) -> list[Part]:
+    """Of a row of a page, in its order."""
+    return [getattr(row, f"order_{index}") for index in range(len(orders))]
 
 
 def _behind(
@@ -110,36 +118,3 @@ def _behind(
         alternatives.append(and_(same, further))
         same = and_(same, column == value)
     return or_(false(), *alternatives)
-
-
-def next_token(row: Any, orders: Sequence[Order], asked: Sequence[object]) -> str:
-    """Names the last row of a page."""
-    values = [getattr(row, f"order_{index}") for index in range(len(orders))]
-    plain = [value.isoformat() if isinstance(value, datetime) else value for value in values]
-    return base64.urlsafe_b64encode(orjson.dumps([_print(asked), *plain])).decode()
-
-
-def _print(asked: Sequence[object]) -> str:
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:12]
-
-
-def _values(token: str, orders: Sequence[Order], asked: Sequence[object]) -> list[object]:
-    try:
-        found = orjson.loads(base64.urlsafe_b64decode(token.encode()))
-    except ValueError:
-        found = None
-    if not isinstance(found, list) or len(found) != len(orders) + 1 or found[0] != _print(asked):
-        raise Invalid(
-            "page_token was not made by this search",
-            "send next_page_token of the page before with the same filter and order, or none to begin",
-        )
-    try:
-        return [_typed(order, value) for order, value in zip(orders, found[1:], strict=True)]
-    except (TypeError, ValueError) as error:
-        raise Invalid("page_token is damaged", "begin again without one") from error
-
-
-def _typed(order: Order, value: object) -> object:
-    if order.key.endswith("_timestamp"):
-        return datetime.fromisoformat(str(value))
-    return int(str(value)) if order.key == "version_number" else str(value)

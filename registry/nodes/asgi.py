@@ -13,8 +13,6 @@ from typing import TypeVar
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -23,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from registry import problems
 from registry.contract.nodes import Applied, Report
 from registry.contract.tokens import Role
-from registry.errors import Invalid, Refusal
+from registry.errors import Invalid
 from registry.nodes.assignments import Answer
 from registry.nodes.room import NodeRoom
 from registry.requestid import BodyTooLarge
@@ -72,7 +70,7 @@ class NodeRoutes:
         except BodyTooLarge:
             raise
         except Exception as error:
-            return await _problem(request, error)
+            return await problems.answer(request, error)
 
 
 async def _allow(room: NodeRoom, request: Request, node_id: str) -> None:
@@ -144,15 +142,3 @@ async def _body(request: Request, kind: type[M]) -> M:
     except ValidationError as error:
         errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors(include_url=False)]
         raise RequestValidationError(errors) from error
-
-
-async def _problem(request: Request, error: Exception) -> Response:
-    if isinstance(error, Refusal):
-        return await problems.refused(request, error)
-    if isinstance(error, RequestValidationError):
-        return await problems.invalid(request, error)
-    if isinstance(error, HTTPException):
-        return await problems.http_error(request, error)
-    if isinstance(error, DBAPIError | PoolTimeout):
-        return await problems.database_failed(request, error)
-    return await problems.crashed(request, error)

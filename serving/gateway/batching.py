@@ -14,8 +14,6 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from serving.engine.answers import EngineAnswer
 from serving.engine.client import EngineClient
 from serving.engine.errors import EngineError, EngineFailed, EngineLost
@@ -32,6 +30,7 @@ from serving.gateway.faults import (
 from serving.gateway.runs import Judging, Piece, Run, pieces
 from serving.gateway.work import LOSSES_ALLOWED, Work
 from serving.pipeline.answers import RowAnswer
+from serving.pipeline.batch import concat
 from serving.pipeline.padding import Filler
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
@@ -360,12 +359,10 @@ class Lane:
         self._retries.extendleft([work] for work in reversed(again))
 
     def _joined(self, works: list[Work]) -> dict[str, Array]:
-        if len(works) == 1:
-            return works[0].inputs
-        if self._filler is not None:
-            return self._filler.join([work.inputs for work in works])
-        first = works[0].inputs
-        return {name: np.concatenate([work.inputs[name] for work in works]) for name in first}
+        inputs = [work.inputs for work in works]
+        if self._filler is not None and len(works) > 1:
+            return self._filler.join(inputs)
+        return concat(inputs)
 
     def _split(self, works: list[Work], fault: Exception) -> None:
         if len(works) == 1:

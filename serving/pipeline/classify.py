@@ -8,12 +8,11 @@ from serving.pipeline.activations import sigmoid, softmax
 from serving.pipeline.answers import Answer, AnswerValue, RowAnswer
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
 from serving.pipeline.legality import (
+    answers,
     clipped,
     finite_rows,
-    not_finite,
     output_of,
     output_spec,
-    outside,
     scores_legal,
 )
 from serving.pipeline.prepared import Cost
@@ -51,12 +50,10 @@ class ClassifyStep:
             raise IllegalAnswer(
                 f"output {self._spec.name!r} has {scores.shape[1]} classes, not {len(labels)}"
             )
-        legal = finite & scores_legal(scores)
         best = _best(scores, self._step.top)
-        return [
-            self._answer(scores[row], best[row]) if legal[row] else self._illegal(row, bool(finite[row]))
-            for row in range(rows)
-        ]
+        return answers(
+            self._spec.name, finite, scores_legal(scores), lambda row: self._answer(scores[row], best[row])
+        )
 
     def _scores(self, tensor: Array) -> Array:
         if self._step.softmax:
@@ -73,9 +70,6 @@ class ClassifyStep:
     def _entry(self, scores: Array, index: int) -> Answer:
         label = self._step.labels[index] if self._step.labels else str(index)
         return {"label": label, "score": clipped(scores[index]), "index": index}
-
-    def _illegal(self, row: int, finite: bool) -> IllegalAnswer:
-        return outside(self._spec.name, row) if finite else not_finite(self._spec.name, row)
 
 
 def _best(scores: Array, top: int) -> Array:

@@ -9,12 +9,11 @@ from serving.pipeline.answers import Answer, RowAnswer
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
 from serving.pipeline.files import Files, read_lines
 from serving.pipeline.legality import (
+    answers,
     clipped,
     finite_rows,
-    not_finite,
     output_of,
     output_spec,
-    outside,
     scores_legal,
 )
 from serving.pipeline.prepared import Cost
@@ -58,15 +57,7 @@ class CtcStep:
             )
         finite = finite_rows(tensor)
         scores = softmax(np.where(finite[:, None, None], tensor, 0)) if self._step.softmax else tensor
-        legal = scores_legal(scores)
-        return [
-            not_finite(self._spec.name, row)
-            if not finite[row]
-            else self._answer(scores[row])
-            if legal[row]
-            else outside(self._spec.name, row)
-            for row in range(rows)
-        ]
+        return answers(self._spec.name, finite, scores_legal(scores), lambda row: self._answer(scores[row]))
 
     def _answer(self, scores: Array) -> Answer:
         classes = scores.argmax(axis=1)

@@ -1,8 +1,11 @@
 """Can this output be an answer at all?"""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from registry.contract.versions import Signature, TensorSpec
+from serving.pipeline.answers import RowAnswer
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
 from serving.runtimes.protocol import Array, Tensors
 
@@ -57,6 +60,14 @@ def scores_legal(scores: Array) -> Array:
 
 def outside(name: str, row: int) -> IllegalAnswer:
     return IllegalAnswer(f"output {name!r} holds scores outside [0, 1]; are they logits?", row)
+
+
+def answers(name: str, finite: Array, legal: Array, answer: Callable[[int], RowAnswer]) -> list[RowAnswer]:
+    """`answer(row)`, or what is wrong in the row. finite, legal: bool[rows]."""
+    return [
+        not_finite(name, row) if not finite[row] else answer(row) if legal[row] else outside(name, row)
+        for row in range(len(finite))
+    ]
 
 
 def clipped(score: float) -> float:

@@ -8,12 +8,11 @@ from serving.pipeline.activations import sigmoid
 from serving.pipeline.answers import Answer, AnswerValue, RowAnswer
 from serving.pipeline.errors import IllegalAnswer, PipelineMismatch
 from serving.pipeline.legality import (
+    answers,
     clipped,
     finite_rows,
-    not_finite,
     output_of,
     output_spec,
-    outside,
     scores_legal,
 )
 from serving.pipeline.prepared import Cost
@@ -49,15 +48,7 @@ class TagsStep:
         finite = finite_rows(tensor)
         scores = np.where(finite[:, np.newaxis], tensor, 0)
         scores = sigmoid(scores) if self._step.sigmoid else scores
-        legal = scores_legal(scores)
-        return [
-            not_finite(self._spec.name, row)
-            if not finite[row]
-            else self._answer(scores[row])
-            if legal[row]
-            else outside(self._spec.name, row)
-            for row in range(rows)
-        ]
+        return answers(self._spec.name, finite, scores_legal(scores), lambda row: self._answer(scores[row]))
 
     def _answer(self, scores: Array) -> Answer:
         order = np.argsort(-scores, kind="stable")
