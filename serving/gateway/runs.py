@@ -10,7 +10,6 @@ from serving.gateway.faults import IllegalAnswer
 from serving.gateway.work import Ran, Work
 from serving.pipeline import errors as pipeline_errors
 from serving.pipeline.answers import RowAnswer
-from serving.pipeline.batch import split
 from serving.pipeline.padding import Filler
 from serving.runtimes.protocol import Array
 
@@ -62,8 +61,15 @@ def _tell(work: Work, ran: Ran) -> None:
 
 
 def parts(works: list[Work], outputs: dict[str, Array]) -> list[dict[str, Array]]:
-    """Each one's own rows, as views. Outputs of a single work may be of any shape."""
-    return [outputs] if len(works) == 1 else split(outputs, [work.rows for work in works])
+    """Each one's own rows, as views."""
+    if len(works) == 1:
+        return [outputs]
+    found: list[dict[str, Array]] = []
+    at = 0
+    for work in works:
+        found.append({name: array[at : at + work.rows] for name, array in outputs.items()})
+        at += work.rows
+    return found
 
 
 def pieces(
