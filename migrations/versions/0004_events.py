@@ -26,6 +26,14 @@ def _told() -> list[sa.Column]:
 
 
 def upgrade() -> None:
+    _log()
+    _dispatch()
+    _webhooks()
+    _deliveries()
+
+
+def _log() -> None:
+    """What was told, and what was published of it."""
     op.create_table(
         "outbox",
         sa.Column("seq", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -45,6 +53,10 @@ def upgrade() -> None:
         op.f("ix_events_deployment_timeline_number"), "events", ["deployment", "timeline", "number"]
     )
     op.create_index(op.f("ix_events_at"), "events", ["at"])
+
+
+def _dispatch() -> None:
+    """Who publishes, how far, and what was seen by looking."""
     op.create_table(
         "dispatch",
         sa.Column("singleton", sa.Boolean(), nullable=False),
@@ -65,6 +77,10 @@ def upgrade() -> None:
         sa.Column("at", MOMENT, server_default=sa.text("clock_timestamp()"), nullable=False),
         sa.PrimaryKeyConstraint("subject", "fact", name=op.f("pk_watched")),
     )
+
+
+def _webhooks() -> None:
+    """Who is told, and how far each queue is."""
     op.create_table(
         "webhooks",
         sa.Column("id", sa.Text(), nullable=False),
@@ -98,6 +114,10 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("webhook_id", "deployment", name=op.f("pk_webhook_queues")),
     )
+
+
+def _deliveries() -> None:
+    """What each webhook was told."""
     op.create_table(
         "deliveries",
         sa.Column("webhook_id", sa.Text(), nullable=False),
