@@ -1,10 +1,7 @@
 """An MLflow server to compare with: its own virtual environment, the same PostgreSQL and object store."""
 
-import hashlib
 import socket
 import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import psycopg
@@ -12,24 +9,14 @@ from psycopg import sql
 
 from slipway.children import ChildSpec
 from slipway.stack import StackAddresses
+from tests import environments
 
-ROOT = Path(__file__).parents[1]
-REQUIREMENTS = ROOT / "requirements" / "bench-mlflow.txt"
-CACHE = ROOT / ".cache" / "bench-mlflow"
 DATABASE = "mlflow"
 
 
 def python() -> str:
     """The interpreter of MLflow's environment, which is made where it is missing or of other versions."""
-    wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-    found, mark = CACHE / "bin" / "python", CACHE / "made-of"
-    if not (mark.exists() and mark.read_text() == wanted):
-        print(f"installing {REQUIREMENTS.name} (a few minutes the first time)", file=sys.stderr)
-        venv.create(CACHE, with_pip=True)
-        quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
-        subprocess.run([found, "-m", "pip", "install", *quiet, "-r", REQUIREMENTS], check=True)
-        mark.write_text(wanted)
-    return str(found)
+    return str(environments.environment("bench-mlflow"))
 
 
 def database_url(addresses: StackAddresses) -> str:

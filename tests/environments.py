@@ -11,11 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from builder.environments.environment import Environment
+from builder.environments.environment import Environment, home
 from builder.environments.make import make
 
 ROOT = Path(__file__).resolve().parents[1]
-CACHE = ROOT / ".cache" / "environments"
 LIMIT_S = 1800
 
 
@@ -30,9 +29,9 @@ def environment(name: str) -> Path:
     """
     lock = ROOT / "requirements" / f"{name}.txt"
     key = hashlib.sha256(lock.read_bytes() + sys.version.encode() + sys.base_prefix.encode()).hexdigest()[:16]
-    made = CACHE / f"{name}-{key}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{name}.lock").open("w") as turn:
+    made = home() / f"{name}-{key}"
+    home().mkdir(parents=True, exist_ok=True)
+    with (home() / f"{name}.lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not (made / "complete").exists():
             shutil.rmtree(made, ignore_errors=True)
