@@ -174,14 +174,6 @@ async def looks(session: AsyncSession, release_id: str) -> list[LookRow]:
     )
 
 
-async def look_count(session: AsyncSession, release_id: str) -> int:
-    return (
-        await session.execute(
-            select(func.count()).select_from(LookRow).where(LookRow.release_id == release_id)
-        )
-    ).scalar_one()
-
-
 async def claim(session: AsyncSession, controller: str, lease_s: float) -> list[tuple[str, int]]:
     """Leases every release that needs tending and that no living controller holds: (id, fence).
 
