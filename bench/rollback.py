@@ -9,9 +9,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from registry.client import deployments
-from registry.contract.builds import Precision, Recipe
 from registry.contract.deployments import DeploymentCreate, PlanStep, Policy
 from registry.contract.pipeline import ByteWindow, PipelineSpec, Tensors
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.releases import ReleasePhase
 from registry.contract.versions import BatchRule, Dtype, Signature, TensorSpec, VersionContract
 from slipway.client import Client

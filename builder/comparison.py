@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from registry.contract.builds import OutputParity
+from registry.contract.engines import OutputParity
 
 Array = npt.NDArray[Any]
 Tensors = Mapping[str, Array]

@@ -2,17 +2,16 @@
 
 from typing import Literal
 
-from registry.contract.builds import (
+from registry.contract.engines import (
     BenchReport,
     Gate,
     GateOutcome,
     GoldenReport,
     OutputParity,
     ParityReport,
-    Precision,
-    Tolerances,
     ValidationReport,
 )
+from registry.contract.recipes import Precision, Tolerances
 
 GateName = Literal["golden", "parity", "validation", "speed"]
 

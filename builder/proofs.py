@@ -8,15 +8,9 @@ from builder.runner import Runner
 from builder.steps import bench, golden, parity, validate
 from builder.steps.step import P, R, Refused, Step
 from builder.work import Made, Source, Work, answering, engine_key, engine_name, processing, tools
-from registry.contract.builds import (
-    BenchReport,
-    EngineReport,
-    Gate,
-    GateOutcome,
-    GoldenReport,
-    Precision,
-)
+from registry.contract.engines import BenchReport, EngineReport, Gate, GateOutcome, GoldenReport
 from registry.contract.identity import TargetName
+from registry.contract.recipes import Precision
 
 
 class Proofs:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from builder.steps.step import Refused
-from registry.contract.builds import ScoreReference
 from registry.contract.counters import CLASS_LIMIT, ObservableEdges
+from registry.contract.engines import ScoreReference
 from registry.contract.versions import Observable, VersionContract
 from serving.pipeline.answers import Answer
 from serving.pipeline.errors import PipelineMismatch

@@ -10,8 +10,9 @@ from builder.runner import Finished, Runner
 from builder.steps import calibrate, check, importing, judge, optimise, quantise, sample
 from builder.steps.step import Refused
 from builder.work import BUILT, Made, Source, Work, answering, engine_name, processing, saturation_warning
-from registry.contract.builds import EngineReport, Precision
+from registry.contract.engines import EngineReport
 from registry.contract.identity import Digest, TargetName
+from registry.contract.recipes import Precision
 
 
 class Sequence:

@@ -8,8 +8,8 @@ import numpy as np
 
 from builder import bounds
 from builder.judging import Judgement
-from registry.contract.builds import ValidationReport
 from registry.contract.datasets import RowForm
+from registry.contract.engines import ValidationReport
 from registry.contract.versions import DatasetRef
 
 # A number has changed when it moved by more than this part of the source's spread (P5 to P95) over all rows.

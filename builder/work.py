@@ -7,10 +7,10 @@ from builder.frontends.plan import Plan, plan
 from builder.inputs import FilesInput, Input
 from builder.prepare import FILES
 from builder.steps.step import Refused
-from registry.contract.builds import Precision, Recipe
 from registry.contract.datasets import Dataset, RowForm
 from registry.contract.identity import Digest, TargetName
 from registry.contract.pipeline import Classify, PipelineSpec
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import Version, VersionContract
 from registry.contract.wire import sha256_of
 from serving.runtimes.targets import local_targets

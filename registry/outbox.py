@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from registry.contract import events
-from registry.contract.builds import Engine
 from registry.contract.deployments import Deployment
+from registry.contract.engines import Engine
 from registry.contract.events import EventOf
 from registry.contract.nodes import Node
 from registry.contract.releases import Release

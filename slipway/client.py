@@ -29,10 +29,11 @@ from registry.client import (
 )
 from registry.client import Client as Transport
 from registry.client.call import Call
-from registry.contract.builds import Build, BuildCreate, BuildPhase, Recipe
+from registry.contract.builds import Build, BuildCreate, BuildPhase
 from registry.contract.datasets import Dataset, DatasetCreate, DatasetKind, RowForm
 from registry.contract.deployments import PlanStep
 from registry.contract.identity import DIGEST_PATTERN, parse_version
+from registry.contract.recipes import Recipe
 from registry.contract.releases import Promote, Receipt, Release, ReleasePhase, RollBack, Transition
 from registry.contract.retention import Collected, GarbageCollect
 from registry.contract.versions import (

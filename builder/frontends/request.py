@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from builder.samples import Sample
-from registry.contract.builds import ImportOptions
+from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Signature, SourceOptions, TensorSpec
 from serving.runtimes.dtypes import numpy_dtype
 

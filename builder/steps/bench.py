@@ -9,7 +9,7 @@ import numpy as np
 from builder.prepare import FILES, files_of, preprocess
 from builder.samples import Sample, read_samples, shapes, stack
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import BenchPoint, BenchReport
+from registry.contract.engines import BenchPoint, BenchReport
 from registry.contract.identity import TargetName
 from registry.contract.pipeline import PipelineSpec
 from registry.contract.versions import Signature

@@ -10,9 +10,9 @@ from builder.prepare import FILES, files_of, read_samples_of
 from builder.samples import fingerprint
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import Int8Options
 from registry.contract.identity import TargetName
 from registry.contract.pipeline import PipelineSpec
+from registry.contract.recipes import Int8Options
 from registry.contract.versions import Signature
 from registry.contract.wire import Wire
 

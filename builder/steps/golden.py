@@ -17,7 +17,7 @@ from builder.prepare import FILES, files_of, preprocess
 from builder.samples import Array
 from builder.steps.engines import Outputs, opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import GoldenReport
+from registry.contract.engines import GoldenReport
 from registry.contract.identity import TargetName
 from registry.contract.pipeline import Classify, PipelineSpec
 from registry.contract.versions import Signature

@@ -13,7 +13,7 @@ from builder.frontends.verify import flipped, verify
 from builder.samples import read_samples
 from builder.steps.sample import made_up
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import ImportOptions
+from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Framework, Signature, SourceOptions
 from registry.contract.wire import Wire
 

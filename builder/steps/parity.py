@@ -8,7 +8,7 @@ from builder.samples import Array, Sample, batches, read_samples
 from builder.steps.check import BATCHES, SHARING
 from builder.steps.engines import Outputs, batch_varies, opened, run_batch
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import ParityReport
+from registry.contract.engines import ParityReport
 from registry.contract.identity import TargetName
 from registry.contract.wire import Wire
 from serving.pipeline.errors import IllegalAnswer

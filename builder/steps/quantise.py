@@ -11,8 +11,8 @@ from builder import quantisation
 from builder.samples import read_samples
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from registry.contract.builds import Int8Options
 from registry.contract.identity import TargetName
+from registry.contract.recipes import Int8Options
 from registry.contract.wire import Wire
 from serving.runtimes.errors import RunFailed
 

@@ -9,8 +9,8 @@ from builder.references import References
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from builder.verdict import Pairing, pair_rows, validation_report
-from registry.contract.builds import ScoreReference, ValidationReport
 from registry.contract.datasets import RowForm
+from registry.contract.engines import ScoreReference, ValidationReport
 from registry.contract.identity import TargetName
 from registry.contract.versions import DatasetRef, VersionContract
 from registry.contract.wire import Wire

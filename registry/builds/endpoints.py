@@ -10,12 +10,12 @@ from registry.contract.builds import (
     BuildCreate,
     CachedStep,
     CachedStepWrite,
-    Engine,
     EngineWrite,
     StepWrite,
     TaskFinish,
 )
 from registry.contract.deployments import Arm
+from registry.contract.engines import Engine
 from registry.contract.identity import ArmId, Digest
 from registry.contract.pages import Page
 from registry.contract.tokens import Role

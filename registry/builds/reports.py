@@ -2,16 +2,9 @@
 
 from registry.builds import repository, service
 from registry.builds.represent import represent_build, represent_engines
-from registry.contract.builds import (
-    Build,
-    CachedStep,
-    Engine,
-    EngineReport,
-    EngineWrite,
-    Recipe,
-    StepWrite,
-    TaskFinish,
-)
+from registry.contract.builds import Build, CachedStep, EngineWrite, StepWrite, TaskFinish
+from registry.contract.engines import Engine, EngineReport
+from registry.contract.recipes import Recipe
 from registry.contract.tasks import BuildOrder
 from registry.edge.unit import Unit
 from registry.errors import Conflict, Invalid

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.builds import repository
-from registry.contract.builds import Build, Engine
+from registry.contract.builds import Build
 from registry.contract.deployments import Arm
+from registry.contract.engines import Engine
 from registry.tables.builds import BuildRow, EngineRow
 from registry.tables.deployments import ArmRow
 from registry.tasks import service as tasks

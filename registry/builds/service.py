@@ -6,10 +6,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.builds import repository
 from registry.builds.represent import represent_arm, represent_build, represent_builds, represent_engines
-from registry.contract.builds import Build, BuildCreate, BuildPhase, Engine, EngineReport, Recipe
+from registry.contract.builds import Build, BuildCreate, BuildPhase
 from registry.contract.deployments import Arm
+from registry.contract.engines import Engine, EngineReport
 from registry.contract.identity import VersionRef, parse_version
 from registry.contract.pages import Page
+from registry.contract.recipes import Recipe
 from registry.contract.versions import Framework, VersionContract, VersionStage
 from registry.datasets import service as datasets
 from registry.edge.pages import page

@@ -1,16 +1,9 @@
 """Calls on builds, engines and cached steps."""
 
 from registry.client.call import Call, path, query
-from registry.contract.builds import (
-    Build,
-    BuildCreate,
-    CachedStep,
-    Engine,
-    EngineWrite,
-    StepWrite,
-    TaskFinish,
-)
+from registry.contract.builds import Build, BuildCreate, CachedStep, EngineWrite, StepWrite, TaskFinish
 from registry.contract.deployments import Arm
+from registry.contract.engines import Engine
 from registry.contract.pages import Page
 from registry.contract.wire import Command
 

@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 
-from registry.contract.builds import ScoreReference
 from registry.contract.counters import (
     ERROR_OUTCOMES,
     CounterEdges,
@@ -13,6 +12,7 @@ from registry.contract.counters import (
     Outcome,
     latency_edge,
 )
+from registry.contract.engines import ScoreReference
 from registry.contract.routes import ArmRole
 from registry.contract.verdicts import ArmWindow, Distance, Distribution
 from registry.drift.baseline import OTHER

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from registry.contract.builds import EngineReport, ScoreReference
 from registry.contract.counters import CounterEdges, field_sizes
+from registry.contract.engines import EngineReport, ScoreReference
 from registry.contract.identity import ArmId
 from registry.contract.routes import Route
 from registry.drift.cells import Fields, add, dense

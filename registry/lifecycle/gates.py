@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.contract.builds import Gate, GateOutcome
+from registry.contract.engines import Gate, GateOutcome
 
 AGAINST = (GateOutcome.FAILED, GateOutcome.INSUFFICIENT)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from registry.contract.builds import Precision, Recipe
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import Framework
 
 CALIBRATED = (Precision.INT8_STATIC,)

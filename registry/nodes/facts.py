@@ -7,8 +7,8 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from registry.contract.builds import EngineReport
 from registry.contract.deployments import Policy
+from registry.contract.engines import EngineReport
 from registry.contract.identity import ArmId
 from registry.contract.nodes import EngineRef
 from registry.contract.routes import Route

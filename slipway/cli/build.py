@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from registry.client import builds
-from registry.contract.builds import Build, BuildPhase, Engine, Precision, Recipe, StepReport
+from registry.contract.builds import Build, BuildPhase, StepReport
+from registry.contract.engines import Engine
+from registry.contract.recipes import Precision, Recipe
 from slipway.cli.output import Column, Form, Output, Told, hint, one, rows
 from slipway.cli.session import client, every
 from slipway.cli.version import dataset_ref

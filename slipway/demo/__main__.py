@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from registry.client import ApiError, deployments, releases
-from registry.contract.builds import Build, Precision
+from registry.contract.builds import Build
+from registry.contract.recipes import Precision
 from registry.contract.releases import Receipt, Release
 from slipway.children import ChildFailed
 from slipway.client import WaitTimedOut

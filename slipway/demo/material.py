@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from registry.contract.builds import Tolerances
+from registry.contract.recipes import Tolerances
 from registry.contract.versions import DatasetRef
 from slipway.client import Client
 from slipway.demo import data

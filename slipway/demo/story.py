@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from registry.client import builds, deployments, releases, versions
-from registry.contract.builds import Build, BuildCreate, Int8Options, Precision, Recipe, Tolerances
+from registry.contract.builds import Build, BuildCreate
 from registry.contract.deployments import DeploymentCreate, MetricsGate, PlanStep, Policy
+from registry.contract.recipes import Int8Options, Precision, Recipe, Tolerances
 from registry.contract.releases import Receipt, Release, ReleasePhase
 from registry.contract.versions import (
     BatchRule,

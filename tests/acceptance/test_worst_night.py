@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 
 from registry.client import deployments, releases
-from registry.contract.builds import Precision, Recipe
 from registry.contract.deployments import DeploymentCreate
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.releases import ReleasePhase
 from slipway.client import Client
 from slipway.demo.service import Service, service

@@ -12,7 +12,7 @@ from builder.prepare import FILES
 from builder.steps import golden
 from builder.steps.golden import GoldenParameters
 from builder.steps.step import perform
-from registry.contract.builds import GoldenReport
+from registry.contract.engines import GoldenReport
 from registry.contract.pipeline import PipelineSpec
 from registry.contract.versions import Signature
 

@@ -17,8 +17,9 @@ import uvicorn
 from registry.app import build as build_app
 from registry.client import ApiError, Client, builds, datasets, models, versions
 from registry.client.transfer import upload
-from registry.contract.builds import Build, BuildCreate, BuildPhase, Recipe
+from registry.contract.builds import Build, BuildCreate, BuildPhase
 from registry.contract.datasets import Dataset, DatasetCreate
+from registry.contract.recipes import Recipe
 from registry.contract.versions import (
     FileEntry,
     Framework,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builder.comparison import Comparison, deviation
-from registry.contract.builds import OutputParity
+from registry.contract.engines import OutputParity
 from tests.builder.made import Array
 
 

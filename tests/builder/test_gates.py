@@ -1,7 +1,7 @@
 """When an engine is refused, and in which words."""
 
 from builder import gates
-from registry.contract.builds import (
+from registry.contract.engines import (
     BenchPoint,
     BenchReport,
     Gate,
@@ -9,9 +9,8 @@ from registry.contract.builds import (
     GoldenReport,
     OutputParity,
     ParityReport,
-    Precision,
-    Tolerances,
 )
+from registry.contract.recipes import Precision, Tolerances
 
 
 def parity(flips: int = 0, **changes: object) -> ParityReport:

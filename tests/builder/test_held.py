@@ -9,7 +9,8 @@ import pytest
 from builder.held import Held, LeaseLost
 from builder.logstream import LogStream
 from registry.client import Client, builds, tasks
-from registry.contract.builds import BuildPhase, Recipe, TaskFinish
+from registry.contract.builds import BuildPhase, TaskFinish
+from registry.contract.recipes import Recipe
 from registry.contract.tasks import Claim, Lease
 from registry.contract.versions import Version
 from tests.builder import made

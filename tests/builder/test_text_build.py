@@ -2,8 +2,10 @@
 
 import json
 
-from registry.contract.builds import BuildPhase, GateOutcome, Precision, Recipe, Tolerances
+from registry.contract.builds import BuildPhase
+from registry.contract.engines import GateOutcome
 from registry.contract.pipeline import Classify, Padding, PipelineSpec, Tokenise
+from registry.contract.recipes import Precision, Recipe, Tolerances
 from registry.contract.versions import DatasetRef, VersionContract
 from tests.builder import made
 from tests.builder.rig import Rig

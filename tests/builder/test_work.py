@@ -10,7 +10,7 @@ from builder.steps import optimise
 from builder.steps.optimise import OptimiseParameters
 from builder.steps.step import Refused
 from builder.work import Work, check_recipe, engine_key
-from registry.contract.builds import Precision, Recipe
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import FileEntry, Framework, Lineage, Version, VersionContract, VersionStage
 from tests.builder import made
 

@@ -17,18 +17,9 @@ import pytest
 from builder.app import app
 from registry.client import builds, uploads
 from registry.client.transfer import UploadRejected, digest_of, download, upload
-from registry.contract.builds import (
-    Build,
-    BuildPhase,
-    Engine,
-    GateOutcome,
-    Limits,
-    Precision,
-    Recipe,
-    StepPhase,
-    StepReport,
-    Tolerances,
-)
+from registry.contract.builds import Build, BuildPhase, StepPhase, StepReport
+from registry.contract.engines import Engine, GateOutcome
+from registry.contract.recipes import Limits, Precision, Recipe, Tolerances
 from registry.contract.versions import DatasetRef, Version
 from tests.builder import made
 from tests.builder.rig import BUILDER, Rig, until

@@ -11,19 +11,11 @@ import psycopg
 
 from registry.client import AsyncClient, builds, datasets, models, tasks, uploads, versions
 from registry.client.errors import ApiError
-from registry.contract.builds import (
-    Build,
-    BuildCreate,
-    EngineReport,
-    EngineWrite,
-    Gate,
-    GateOutcome,
-    Precision,
-    Recipe,
-    TaskFinish,
-)
+from registry.contract.builds import Build, BuildCreate, EngineWrite, TaskFinish
 from registry.contract.datasets import Dataset, DatasetCreate, DatasetKind
+from registry.contract.engines import EngineReport, Gate, GateOutcome
 from registry.contract.pipeline import Classify, PipelineSpec
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.tasks import Claim, Lease, VerifyOrder, VerifyResult
 from registry.contract.uploads import Upload, UploadCreate
 from registry.contract.versions import (

@@ -1,7 +1,7 @@
 """What was said in 0.1.0 keeps its digest: versions, arms and step keys are named by it for ever."""
 
-from registry.contract.builds import Precision, Recipe
 from registry.contract.pipeline import Classify, PipelineSpec, Regress
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import Dtype, Signature, TensorSpec, VersionContract
 from registry.contract.wire import sha256_of
 

@@ -18,15 +18,7 @@ from registry.client import (
 )
 from registry.client.call import Call
 from registry.client.errors import ApiError
-from registry.contract.builds import (
-    BuildCreate,
-    CachedStep,
-    EngineWrite,
-    Recipe,
-    StepReport,
-    StepWrite,
-    TaskFinish,
-)
+from registry.contract.builds import BuildCreate, CachedStep, EngineWrite, StepReport, StepWrite, TaskFinish
 from registry.contract.datasets import DatasetCreate
 from registry.contract.deployments import DeploymentCreate, DeploymentPatch, Pin, PlanStep, Policy
 from registry.contract.nodes import (
@@ -39,6 +31,7 @@ from registry.contract.nodes import (
     Report,
     SlotReport,
 )
+from registry.contract.recipes import Recipe
 from registry.contract.releases import Promote, ReceiptNote, RollBack, Transition
 from registry.contract.tasks import Claim, Fenced, LogChunk, VerifyOrder, VerifyResult
 from registry.contract.tokens import Role, SessionCreate, TokenCreate

@@ -11,7 +11,8 @@ import pytest
 from builder.steps.importing import ImportResult
 from builder.steps.step import StepEnding, StepOutcome
 from registry.client import builds
-from registry.contract.builds import Build, BuildPhase, Recipe, StepPhase, StepReport
+from registry.contract.builds import Build, BuildPhase, StepPhase, StepReport
+from registry.contract.recipes import Recipe
 from registry.contract.versions import Dtype, Framework, Version, VersionContract
 from tests.builder.frontends.inside.cases import signature, tensor
 from tests.builder.rig import Rig, until

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image as Pillow
 
-from registry.contract.builds import GoldenReport
+from registry.contract.engines import GoldenReport
 from registry.contract.pipeline import Classify, Detect, Image, PipelineSpec, PostStep, Resize
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from tests.assets import photo

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from registry.contract.builds import GoldenReport
+from registry.contract.engines import GoldenReport
 from registry.contract.pipeline import Column, PipelineSpec, PreStep, Regress, Table, Window
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from tests.builder import made

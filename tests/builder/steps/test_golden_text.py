@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from registry.contract.builds import GoldenReport
+from registry.contract.engines import GoldenReport
 from registry.contract.pipeline import Classify, Padding, PipelineSpec, Tokenise
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from tests.builder import made

@@ -10,7 +10,8 @@ from builder import gates
 from builder.steps import parity
 from builder.steps.parity import ParityParameters, ParityResult
 from builder.steps.step import Refused, perform
-from registry.contract.builds import GateOutcome, Tolerances
+from registry.contract.engines import GateOutcome
+from registry.contract.recipes import Tolerances
 from tests.builder import made
 
 

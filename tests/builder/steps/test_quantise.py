@@ -13,7 +13,7 @@ from builder.steps import calibrate, quantise
 from builder.steps.calibrate import CalibrateParameters
 from builder.steps.quantise import Mode, QuantiseParameters, QuantiseResult
 from builder.steps.step import Refused, perform
-from registry.contract.builds import Int8Options
+from registry.contract.recipes import Int8Options
 from tests.builder import made
 
 

@@ -8,15 +8,14 @@ from registry.contract.builds import (
     BuildCreate,
     CachedStep,
     EngineWrite,
-    GateOutcome,
-    Precision,
-    Recipe,
     StepPhase,
     StepReport,
     StepWrite,
     TaskFinish,
 )
 from registry.contract.deployments import Arm
+from registry.contract.engines import GateOutcome
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.tasks import Fenced
 from registry.contract.tokens import Role
 from registry.contract.versions import DatasetRef, StageChange

@@ -7,8 +7,8 @@ from sqlalchemy import select
 
 from registry.client import ApiError
 from registry.client import deployments as calls
-from registry.contract.builds import ScoreReference
 from registry.contract.counters import latency_bin, latency_edge
+from registry.contract.engines import ScoreReference
 from registry.contract.routes import ArmRole
 from registry.contract.verdicts import Distance, DriftWindow
 from registry.drift.rollup import pending, roll_up

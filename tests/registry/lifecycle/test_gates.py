@@ -2,7 +2,8 @@
 
 import pytest
 
-from registry.contract.builds import Gate, GateOutcome, Precision, Recipe
+from registry.contract.engines import Gate, GateOutcome
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import DatasetRef, Framework
 from registry.lifecycle.gates import judge
 from registry.lifecycle.recipes import default_recipe, queue_of, recipe_faults

@@ -3,8 +3,9 @@
 import pytest
 
 from registry.client import ApiError, builds, lineage, versions
-from registry.contract.builds import BuildCreate, EngineWrite, Precision, Recipe, TaskFinish
+from registry.contract.builds import BuildCreate, EngineWrite, TaskFinish
 from registry.contract.lineage import Direction, LineageGraph, NodeKind
+from registry.contract.recipes import Precision, Recipe
 from registry.contract.tokens import Role
 from registry.contract.versions import DatasetRef, Lineage
 from tests.registry.conftest import Registry

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import func, select
 
-from registry.contract.builds import EngineReport, Precision, ScoreReference
 from registry.contract.counters import CounterEdges, ObservableEdges
 from registry.contract.deployments import Policy
+from registry.contract.engines import EngineReport, ScoreReference
+from registry.contract.recipes import Precision
 from registry.contract.routes import ArmRole, Fence, Route, RouteArm, RouteCause, RoutingUnit
 from registry.contract.versions import Dtype, FileEntry, Observable, Signature, TensorSpec, VersionContract
 from registry.database import Database

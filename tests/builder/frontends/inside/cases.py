@@ -9,7 +9,7 @@ from typing import Any
 
 from builder.steps.importing import ImportParameters, run
 from builder.steps.step import Refused
-from registry.contract.builds import ImportOptions
+from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Dtype, Framework, Signature, SourceOptions, TensorSpec
 
 

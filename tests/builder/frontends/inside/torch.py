@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from builder.steps.engines import opened
-from registry.contract.builds import ImportOptions
+from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Dtype, Framework, SourceOptions
 from tests.builder.frontends.inside.cases import Cases, signature, tensor
 

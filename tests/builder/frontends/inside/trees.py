@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from builder.steps.engines import opened
-from registry.contract.builds import ImportOptions
+from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Dtype, Framework, Signature
 from tests.builder.frontends.inside.cases import Cases, signature, tensor
 
