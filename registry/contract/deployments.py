@@ -9,7 +9,7 @@ from registry.contract.identity import ArmId, Environment, Name
 from registry.contract.routes import BASIS_POINTS, ArmRole, Fence, Route, RoutingUnit, Share
 from registry.contract.tokens import Role
 from registry.contract.versions import DatasetRef
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Wire, added
 
 
 class Arm(Wire):
@@ -120,7 +120,11 @@ class Pin(Command):
 
 
 class Deployment(Wire):
-    """`requested` is the registry's route; what nodes observed is its own resource, `…/status`."""
+    """`requested` is the registry's route; what nodes observed is its own resource, `…/status`.
+
+    `rollback_to`: where a rollback that names nothing goes when no release is under way. It is the last good
+    arm, or what served before it where that one was quarantined or archived since.
+    """
 
     environment: Environment
     name: Name
@@ -131,6 +135,7 @@ class Deployment(Wire):
     requested: Route | None
     stable: Arm | None
     last_good: Arm | None
+    rollback_to: Arm | None = added(None)
     active_release: int | None
     pinned: bool
     pin_reason: str

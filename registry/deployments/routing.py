@@ -10,6 +10,9 @@ from registry.identity import Identity
 from registry.lifecycle.shares import Table
 from registry.tables.deployments import DeploymentRow, RouteRow
 
+# Direct rollbacks are rare; more than so many back, a node would have to come back from years ago.
+SETTLED_KEPT = 64
+
 
 def observable_edges(observable: Observable, low: float | None = None) -> ObservableEdges:
     """Bins of one observable: labels for a class, 64 equal bins for a score, the contract's own otherwise."""
@@ -41,7 +44,13 @@ async def append(
     release: int | None = None,
     resolves: tuple[str, ...] = (),
 ) -> Route:
-    """`deployment` must be locked by the caller. The new generation wakes all waiting nodes at the commit."""
+    """`deployment` must be locked by the caller. The new generation wakes all waiting nodes at the commit.
+
+    Overrides that earlier generations settled stay settled: a node that comes back late under one of them
+    must follow whatever is newest then.
+    """
+    before = await repository.newest_route(session, deployment)
+    settled = dict.fromkeys((*(before.resolves if before else ()), *resolves))
     generation = deployment.generation + 1
     route = Route(
         deployment=deployment.ref,
@@ -56,7 +65,7 @@ async def append(
         edges=edges,
         mirror=mirror,
         release=release,
-        resolves=resolves,
+        resolves=tuple(settled)[-SETTLED_KEPT:],
         created_at=await repository.now(session),
     )
     session.add(

@@ -16,6 +16,7 @@ from registry.contract.deployments import (
 from registry.contract.routes import RoutingUnit
 from registry.contract.tokens import Role
 from registry.deployments import repository
+from registry.deployments.fitness import rollback_target
 from registry.edge.unit import Unit
 from registry.errors import Conflict, NotFound
 from registry.lifecycle.approvals import weakens
@@ -39,6 +40,7 @@ async def represent(
     """The resource as list and get give it."""
     wanted = {arm for arm in (row.stable_arm, row.last_good_arm) if arm}
     arms = await repository.arms(session, wanted) if wanted else {}
+    last_good = arms.get(row.last_good_arm or "")
     return Deployment(
         environment=row.environment,
         name=row.name,
@@ -48,7 +50,8 @@ async def represent(
         policy=Policy.model_validate(row.policy),
         requested=await repository.newest_route(session, row),
         stable=arms.get(row.stable_arm or ""),
-        last_good=arms.get(row.last_good_arm or ""),
+        last_good=last_good,
+        rollback_to=await rollback_target(session, row, last_good),
         active_release=active_release,
         pinned=row.pinned,
         pin_reason=row.pin_reason,

@@ -73,7 +73,7 @@ async def catch_up(unit: Unit, node: NodeFacts, ref: str, reported: Fence) -> No
         return
     deployment.generation = reported.generation
     reason = f"{node.name} follows generation {reported.generation}, unknown here"
-    await _append(unit, deployment, route, RouteCause.TIMELINE, reason, ())
+    await _append(unit, deployment, route, RouteCause.TIMELINE, reason, route.resolves)
     unit.audit("route.caught_up", deployment.subject, None, reported, reason)
 
 
@@ -83,7 +83,7 @@ async def _again(
     """The newest route once more, as a new generation that settles overrides."""
     route = await deployments.newest_route(unit.session, deployment)
     assert route is not None
-    await _append(unit, deployment, route, cause, reason, (*route.resolves, *resolves))
+    await _append(unit, deployment, route, cause, reason, resolves)
 
 
 async def _append(

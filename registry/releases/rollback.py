@@ -16,6 +16,7 @@ from registry.contract.routes import RouteCause
 from registry.deployments import routing
 from registry.deployments import service as deployments
 from registry.deployments.arms import contract_of
+from registry.deployments.fitness import rollback_target, unfit
 from registry.edge.unit import Unit
 from registry.errors import Conflict, Invalid
 from registry.lifecycle.releases import ReleaseEvent
@@ -95,7 +96,8 @@ async def _nothing_to_do(unit: Unit, deployment: DeploymentRow, why: str) -> Con
 
 
 async def _target(unit: Unit, deployment: DeploymentRow, release: ReleaseRow | None, to: str | None) -> Arm:
-    """During a release its stable, else the last good arm; or the explicit one, which must have served."""
+    """During a release its stable, else the last good arm or the newest fit one before it; or the explicit
+    one, which must have served."""
     if to is not None:
         return await _explicit(unit, deployment, to)
     wanted = release.from_arm_id if release is not None else deployment.last_good_arm
@@ -106,7 +108,10 @@ async def _target(unit: Unit, deployment: DeploymentRow, release: ReleaseRow | N
                 f"abort it: slipway release abort {deployment.ref} --number {release.number}",
             )
         raise await _nothing_to_do(unit, deployment, "there is no earlier good version")
-    return (await deployments.arms(unit.session, {wanted}))[wanted]
+    arm = (await deployments.arms(unit.session, {wanted}))[wanted]
+    if release is not None:
+        return arm
+    return await rollback_target(unit.session, deployment, arm) or arm
 
 
 async def _explicit(unit: Unit, deployment: DeploymentRow, to: str) -> Arm:
@@ -167,6 +172,7 @@ async def _carry_out(
     rollback = await _keep_receipt(
         unit, deployment, made.fence.generation, leaving, target, reason, automatic, ended
     )
+    rollback.notes = await _passed_over(unit, deployment, release, target, body)
     outbox.rolled_back(
         unit.session,
         deployment.ref,
@@ -191,6 +197,18 @@ async def _carry_out(
     after = await deployments.represent(unit.session, deployment)
     unit.audit("deployment.roll_back", deployment.subject, before, after, reason)
     return rollback.id
+
+
+async def _passed_over(
+    unit: Unit, deployment: DeploymentRow, release: ReleaseRow | None, target: Arm, body: RollBack
+) -> list[str]:
+    """What the receipt says where a press went past the last good arm."""
+    last_good = deployment.last_good_arm
+    if body.to is not None or release is not None or last_good in (None, target.id):
+        return []
+    assert last_good is not None
+    passed = (await deployments.arms(unit.session, {last_good}))[last_good]
+    return [f"went past {name_of(passed)}, the last good one: {await unfit(unit.session, passed)}"]
 
 
 async def _keep_receipt(

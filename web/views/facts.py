@@ -22,7 +22,7 @@ class Facts:
         """Over every arm that the facts mention."""
         route, release, receipt = self.deployment.requested, self.release, self.receipt
         found = [arm.version for arm in route.arms] if route else []
-        arms = [self.deployment.stable, self.deployment.last_good]
+        arms = [self.deployment.stable, self.deployment.last_good, self.deployment.rollback_to]
         if release:
             arms += [release.arm, release.from_arm]
         if receipt:

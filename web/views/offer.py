@@ -50,8 +50,8 @@ def forbidden(who: Whoami) -> str:
 
 
 def default_target(deployment: Deployment, active: Release | None) -> Arm | None:
-    """As the registry chooses it: during a release its stable, else the last good arm."""
-    return active.from_arm if active is not None else deployment.last_good
+    """As the registry chooses it: during a release its stable, else what it names itself."""
+    return active.from_arm if active is not None else deployment.rollback_to
 
 
 def offer(facts: Facts, who: Whoami) -> Offer:

@@ -3,6 +3,7 @@
 import pytest
 
 from registry.client import ApiError, deployments, releases, versions
+from registry.contract.deployments import Arm
 from registry.contract.releases import ReleasePhase, RollBack
 from registry.contract.versions import StageChange
 from tests.registry.conftest import Registry
@@ -48,3 +49,23 @@ async def test_what_is_quarantined_serves_no_more_unless_someone_insists(registr
         rest = await registry.client(releases.receipts(REF, first.next_page_token))
         assert [found.id for found in first.items] == [receipt.id]
         assert [found.release for found in rest.items] == [2]
+
+
+async def test_the_one_button_goes_past_a_last_good_version_that_was_quarantined(registry: Registry) -> None:
+    await build_versions(registry)
+    await stage(registry)
+    async with fleet(registry):
+        for version in ("animals@1", "animals@2", "animals@3"):
+            await released(registry, version)
+        assert _name((await registry.client(deployments.get(REF))).rollback_to) == "animals@2"
+        await registry.client(versions.quarantine("animals", 2, StageChange(reason="leaks")))
+        now = await registry.client(deployments.get(REF))
+        assert (_name(now.last_good), _name(now.rollback_to)) == ("animals@2", "animals@1")
+        receipt = await registry.client(releases.roll_back(REF, RollBack(wait=20)))
+        assert (receipt.to_arm.version, receipt.all_drained) == ("animals@1", True)
+        (note,) = receipt.notes
+        assert note.startswith("went past animals@2@fp32, the last good one: animals@2 is quarantined: leaks")
+
+
+def _name(arm: Arm | None) -> str | None:
+    return arm.version if arm else None

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import httpx
 
-from registry.client import AsyncClient, deployments
+from registry.client import AsyncClient, deployments, releases
 from registry.contract.nodes import Override
+from registry.contract.releases import RollBack
 from tests.registry.conftest import ADMIN, Registry, serving
 from tests.registry.releases.fleet import fleet
 from tests.registry.releases.stage import REF, released, stage
@@ -39,7 +40,11 @@ async def test_a_direct_rollback_is_settled_once(registry: Registry) -> None:
         client = AsyncClient(other, ADMIN)
         after = await client(deployments.get(REF))
         routes = (await client(deployments.routes(REF))).items
+        await client(releases.roll_back(REF, RollBack(to="animals@2")))
+        later = (await client(deployments.get(REF))).requested
         await client.close()
     assert after.stable == before.last_good
     settled = [route.fence.generation for route in routes if override.id in route.resolves]
     assert settled == [before.requested.fence.generation + 2], "the rollback, and the route that settles it"
+    assert later is not None
+    assert override.id in later.resolves, "a node that comes back late must follow what is newest then"

@@ -86,6 +86,7 @@ def deployment(**values: object) -> Deployment:
         "requested": route((arm(1), ArmRole.STABLE, 10_000)),
         "stable": arm(1),
         "last_good": None,
+        "rollback_to": None,
         "active_release": None,
         "pinned": False,
         "pin_reason": "",

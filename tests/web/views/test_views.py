@@ -105,9 +105,9 @@ def test_what_is_offered_in_each_state() -> None:
         "is the first one here"
         in offer(made.facts(made.deployment(active_release=2), release=first), made.ANA).why_not
     )
-    completed = made.deployment(stable=made.arm(2), last_good=made.arm(1))
+    completed = made.deployment(stable=made.arm(2), last_good=made.arm(1), rollback_to=made.arm(1))
     assert offer(made.facts(completed), made.ANA).name == "v1"
-    back = made.deployment(last_good=made.arm(1), pinned=True)
+    back = made.deployment(last_good=made.arm(1), rollback_to=made.arm(1), pinned=True)
     already = offer(made.facts(back, receipt=made.receipt("drained", final="All")), made.ANA)
     assert (already.possible, already.why_not) == (False, "Already rolled back to v1 by ana.")
     assert already.receipt.startswith("rbk_")
