@@ -76,22 +76,28 @@ def one(item: T, columns: Sequence[Column[T]], output: Form) -> None:
 
 
 class Bars:
-    """Byte progress of several files at once: bars on a terminal, one line a file elsewhere."""
+    """Byte progress of several files at once: bars on a terminal, one line a file elsewhere.
+
+    The first call of a name says how much of it needs no moving: it was there already.
+    """
 
     def __init__(self, progress: Progress | None, verb: str) -> None:
         self._progress = progress
         self._verb = verb
         self._tasks: dict[str, TaskID] = {}
         self._told: set[str] = set()
+        self._there: dict[str, int] = {}
 
     def __call__(self, name: str, done: int, total: int) -> None:
+        there = self._there.setdefault(name, done)
         if self._progress is not None:
             if name not in self._tasks:
                 self._tasks[name] = self._progress.add_task(name, total=total)
             self._progress.update(self._tasks[name], completed=done)
         elif done >= total and name not in self._told:
             self._told.add(name)
-            hint(f"{self._verb} {name} ({total} bytes)")
+            moved = f"{total - there} of {total} bytes, the rest was there" if there else f"{total} bytes"
+            hint(f"{self._verb} {name} ({moved})")
 
 
 @contextmanager
