@@ -1,9 +1,10 @@
 """One arm answers one request: pre-processing, its queue and engine, post-processing with legality check."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import orjson
 
 from serving.gateway import oip
@@ -48,6 +49,22 @@ async def attempt(call: Call, arm: Arm, ticket: Ticket, sweep: DeadlineSweep) ->
     if call.time_left <= 0:
         raise TimedOut("pre")
     work = Work(inputs, rows, arm.slot.plan.key(inputs), call.deadline, owner=ticket, pinned=call.explicit)
+    try:
+        return await _through(call, arm, work, sweep, request, place)
+    except IllegalAnswer as error:
+        _blame_infinity(inputs, error)
+        raise
+
+
+async def _through(
+    call: Call,
+    arm: Arm,
+    work: Work,
+    sweep: DeadlineSweep,
+    request: oip.InferRequest | None,
+    place: Place | None,
+) -> Answered:
+    """Queue, engine and post-processing."""
     ran = await run(call, arm, work, sweep)
     call.layers.queue = ran.queue_s
     call.layers.engine = ran.engine_s
@@ -57,10 +74,23 @@ async def attempt(call: Call, arm: Arm, ticket: Ticket, sweep: DeadlineSweep) ->
         response = oip.encode(request, ran.outputs, call.model, arm.version_tail, call.request_id)
     else:
         response = await _answer(call, arm, ran, place)
-    if rows == 1 and sum(array.nbytes for array in inputs.values()) <= EXAMPLE_LIMIT_BYTES:
-        arm.slot.example = inputs
+    if work.rows == 1 and sum(array.nbytes for array in work.inputs.values()) <= EXAMPLE_LIMIT_BYTES:
+        arm.slot.example = work.inputs
     call.layers.post = ran.post_s + time.perf_counter() - ended
-    return Answered(response, sights, rows)
+    return Answered(response, sights, work.rows)
+
+
+def _blame_infinity(inputs: Mapping[str, Array], error: IllegalAnswer) -> None:
+    """Infinity may be a good input (a mask), so it is let in; where no legal answer comes of it, that is the
+    request's fault. Raises InputError."""
+    for name, array in inputs.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(
+                f"values of input {name!r}",
+                wanted="numbers from which a legal answer follows",
+                got=f"Infinity; {error}",
+                mend="send finite numbers, as in training",
+            ) from error
 
 
 async def run(call: Call, arm: Arm, work: Work, sweep: DeadlineSweep) -> Ran:
@@ -95,7 +125,16 @@ async def _read(call: Call, arm: Arm) -> tuple[oip.InferRequest | None, dict[str
         _check_rows(rows_of(prepared.tensors), plan.max_rows)
         return None, prepared.tensors, prepared.place
     length = call.head.headers.get(oip.HEADER_LENGTH)
-    request = oip.decode(call.body, length, plan.signature)
+    try:
+        request = oip.decode(call.body, length, plan.signature)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Whatever it is that this request made of the reading, it says nothing about the arm: as the arm's
+        # error it would let any client take a release back.
+        raise Refusal(
+            400, f"the request can't be read: {error}", "send tensors as the model's metadata names them"
+        ) from error
     _check_rows(request.rows, plan.max_rows)
     return request, request.inputs, None
 

@@ -29,7 +29,8 @@ def time_allowed(header: bytes | None, default_s: float, longest_s: float) -> fl
             got=repr(header[:40].decode("latin-1")),
             mend=f"send for example 500, or leave it out for {default_s:g} s",
         )
-    return min(wanted_ms / 1000, longest_s)
+    # Whole numbers have no largest one, fractions do.
+    return longest_s if wanted_ms >= longest_s * 1000 else wanted_ms / 1000
 
 
 class DeadlineSweep:

@@ -11,7 +11,7 @@ from serving.gateway.inference import Finished, Inference
 from serving.gateway.metadata import model_document, server_document
 from serving.gateway.paths import Address, Door, address_of
 from serving.gateway.readiness import ReadinessProbe, retry_after
-from serving.gateway.refusals import problem
+from serving.gateway.refusals import problem, unforeseen
 from serving.gateway.request_ids import HEADER as REQUEST_ID_HEADER
 from serving.gateway.request_ids import RequestIds
 from serving.gateway.table import Arm, Deployment
@@ -37,7 +37,7 @@ class Handler:
         if address is None:
             response = problem(404, f"there is nothing at {head.path[:200]!r}", _NOWHERE, request_id)
         elif head.method == address.door.method or (head.method == "HEAD" and address.door.method == "GET"):
-            response = await self._respond(head, body, address, request_id)
+            response = await self._answered(head, body, address, request_id)
         else:
             hint = f"use {address.door.method}"
             response = problem(405, f"{head.method} is not taken at {head.path[:200]!r}", hint, request_id)
@@ -46,6 +46,13 @@ class Handler:
         if self._gateway.draining:
             response.headers.append((b"connection", b"close"))
         return response
+
+    async def _answered(self, head: Head, body: bytes, address: Address, request_id: str) -> Response:
+        """An answer in any case: what nobody foresaw is told with the request's id, too."""
+        try:
+            return await self._respond(head, body, address, request_id)
+        except Exception as error:
+            return unforeseen(error, request_id)
 
     async def _respond(self, head: Head, body: bytes, address: Address, request_id: str) -> Response:
         match address.door:

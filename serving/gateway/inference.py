@@ -28,7 +28,7 @@ from serving.gateway.faults import (
     RunFault,
     TimedOut,
 )
-from serving.gateway.refusals import Refusal, of_fault, of_input, of_refusal, problem
+from serving.gateway.refusals import Refusal, of_fault, of_input, of_refusal, unforeseen
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.table import Arm, Deployment, Routing
 from serving.runtimes.errors import InputError
@@ -114,7 +114,7 @@ class Inference:
                 call.outcome = Outcome.CANCELLED
                 raise
             except Exception as error:
-                response = _unforeseen(call, error)
+                response = unforeseen(error, call.request_id)
         finally:
             if call.head.connection is not None:
                 call.head.connection.on_lost = None
@@ -205,15 +205,6 @@ def _told(fault: Fault | InputError, call: Call) -> Response:
     if isinstance(fault, InputError):
         return of_input(fault, call.request_id)
     return of_fault(fault, call.request_id)
-
-
-def _unforeseen(call: Call, error: Exception) -> Response:
-    return problem(
-        500,
-        f"processing failed: {type(error).__name__}: {error}",
-        "this is a fault of the service or of the version's pipeline: report it with the request id",
-        call.request_id,
-    )
 
 
 def _unknown_model(model: str, served: object) -> Refusal:

@@ -24,6 +24,9 @@ from serving.runtimes.tensors import describe
 
 HEADER_LENGTH = b"inference-header-content-length"
 BINARY = b"application/octet-stream"
+LONGEST_NUMBER = 18
+# What any tensor may hold: far more than a body of the longest size, far less than what overflows.
+MOST_ELEMENTS = 2**40
 
 _PLAIN: dict[Dtype, frozenset[type]] = {
     Dtype.FP64: frozenset({float, int}),
@@ -105,7 +108,9 @@ def encode(
 def _parts(body: bytes, header_length: bytes | None) -> tuple[dict[str, Any], memoryview]:
     end = len(body)
     if header_length is not None:
-        if not header_length.isdigit() or int(header_length) > len(body):
+        # Its length is looked at first: Python refuses to read numbers of thousands of digits.
+        readable = header_length.isdigit() and len(header_length) <= LONGEST_NUMBER
+        if not readable or int(header_length) > len(body):
             raise Refusal(
                 400,
                 f"Inference-Header-Content-Length is {header_length[:20].decode('latin-1')!r} "
@@ -134,11 +139,15 @@ def _parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _inputs(raw: Sequence[Mapping[str, Any]], tail: memoryview, signature: Signature) -> dict[str, Array]:
     specs = {spec.name: spec for spec in signature.inputs}
     names = [one.get("name") for one in raw]
-    if len(names) != len(specs) or set(names) != specs.keys():
+    if (
+        len(names) != len(specs)
+        or not all(isinstance(name, str) for name in names)
+        or set(names) != specs.keys()
+    ):
         raise InputError(
             "input names",
             wanted=", ".join(specs),
-            got=", ".join(str(name) for name in names) or "none",
+            got=", ".join(str(name)[:200] for name in names) or "none",
             mend="send each input of the model's metadata exactly once",
         )
     inputs: dict[str, Array] = {}
@@ -150,10 +159,11 @@ def _inputs(raw: Sequence[Mapping[str, Any]], tail: memoryview, signature: Signa
         if size is None:
             inputs[spec.name] = _from_json(one, spec, shape)
             continue
-        if not isinstance(size, int) or size < 0 or at + size > len(tail):
+        if type(size) is not int or size < 0 or at + size > len(tail):
             raise Refusal(
                 400,
-                f"input {spec.name!r} declares binary_data_size {size!r} and {len(tail) - at} bytes are left",
+                f"input {spec.name!r} declares binary_data_size {str(size)[:40]} "
+                f"and {len(tail) - at} bytes are left",
                 "sizes of binary tensors sum to the bytes behind the JSON part",
             )
         inputs[spec.name] = _from_binary(tail[at : at + size], spec, shape)
@@ -194,12 +204,14 @@ def _shape(one: Mapping[str, Any], spec: TensorSpec) -> tuple[int, ...]:
             type(got) is int and got >= 0 and (isinstance(wanted, str) or got == wanted)
             for wanted, got in zip(spec.shape, shape, strict=True)
         )
+        and math.prod(shape) <= MOST_ELEMENTS
+        and max(shape, default=0) <= MOST_ELEMENTS
     )
     if not fits or not isinstance(shape, list):
         raise InputError(
             f"shape of input {spec.name!r}",
             wanted=describe(spec),
-            got=str(shape),
+            got=str(shape)[:200],
             mend="the batch axis is the first one; named axes may have any size",
         )
     return tuple(shape)
@@ -263,11 +275,11 @@ def _wishes(
     wishes: list[OutputWish] = []
     for one in raw if isinstance(raw, list) else [raw]:
         name = one.get("name") if isinstance(one, dict) else None
-        if not isinstance(one, dict) or name not in known:
+        if not isinstance(one, dict) or not isinstance(name, str) or name not in known:
             raise InputError(
                 "output names",
                 wanted=f"some of {', '.join(sorted(known))}",
-                got=str(name),
+                got=str(name)[:200],
                 mend="take names from the model's metadata, or leave 'outputs' out",
             )
         wishes.append(OutputWish(name, _parameters(one).get("binary_data", binary) is True))

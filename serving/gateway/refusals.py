@@ -120,3 +120,13 @@ def of_fault(fault: Fault, request_id: str | None) -> Response:
             return problem(503, "the request was not answered", "try again", request_id)
         case _:
             raise AssertionError(f"{type(fault).__name__} has no answer")
+
+
+def unforeseen(error: Exception, request_id: str | None) -> Response:
+    """For what nothing in the gateway expects."""
+    return problem(
+        500,
+        f"processing failed: {type(error).__name__}: {error}",
+        "this is a fault of the service or of the version's pipeline: report it with the request id",
+        request_id,
+    )

@@ -22,6 +22,12 @@ CASES: list[tuple[str, Any, int, str]] = [
         "JSON",
     ),
     ("wrong name", {"inputs": [GOOD | {"name": "y"}]}, 422, "x"),
+    ("a list for a name", {"inputs": [GOOD | {"name": []}]}, 422, "x"),
+    ("an object for a name", {"inputs": [GOOD | {"name": {}}]}, 422, "x"),
+    ("a list for an output", {"inputs": [GOOD], "outputs": [{"name": []}]}, 422, "scores"),
+    ("a shape beyond all memory", {"inputs": [GOOD | {"shape": [2**62, 4], "data": []}]}, 422, "FP32"),
+    ("a shape beyond 64 bits", {"inputs": [GOOD | {"shape": [2**63, 4], "data": []}]}, 422, "FP32"),
+    ("a truth for a size", {"inputs": [GOOD | {"parameters": {"binary_data_size": True}}]}, 400, "binary"),
     ("name twice", {"inputs": [GOOD, GOOD]}, 422, "x"),
     ("wrong dtype", {"inputs": [GOOD | {"datatype": "INT64"}]}, 422, "FP32"),
     ("wrong rank", {"inputs": [GOOD | {"shape": [4]}]}, 422, "FP32[batch, 4]"),
@@ -69,12 +75,15 @@ async def test_bad_binary_parts(rig: Rig, adder: str) -> None:
         }
     ).encode()
     nan = b"\x00\x00\xc0\x7f" * 2
+    infinite = b"\x00\x00\x80\x7f" * 2 + b"\x00\x00\x80\xff" * 2
     cases = [
         (head + bytes(16), str(len(head) + 99), 400, "JSON part"),
         (head + bytes(16), "x", 400, "JSON part"),
+        (head + bytes(16), "9" * 5000, 400, "JSON part"),
         (head + bytes(12), str(len(head)), 400, "binary_data_size"),
         (head + bytes(20), str(len(head)), 400, "no input"),
         (head + nan + bytes(8), str(len(head)), 422, "NaN"),
+        (head + infinite, str(len(head)), 422, "Infinity"),
         (head.replace(b"[1, 2]", b"[1, 3]") + bytes(16), str(len(head)), 422, "12 bytes"),
         (head.replace(b"[1, 2]", b"[2, 2]", 1) + bytes(16), str(len(head)), 422, "bytes"),
     ]
@@ -125,6 +134,9 @@ async def test_time_outs_that_are_none(rig: Rig, classifier: str) -> None:
         response = await rig.classify(0, headers={"x-request-timeout-ms": value})
         assert response.status_code == 422, value
         assert "milliseconds" in problem(response)["detail"]
+    for value in ("60000", "9" * 400):
+        response = await rig.classify(0, headers={"x-request-timeout-ms": value})
+        assert response.status_code == 200, "a longer wish is cut to the longest"
 
 
 async def test_request_ids_that_could_split_a_header_are_replaced(rig: Rig, classifier: str) -> None:
