@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-NAMES = ("registry", "rollback", "serving", "statistics")
+NAMES = ("builder", "capacity", "registry", "rollback", "serving", "statistics")
 RESULTS = Path(__file__).with_name("results")
 
 

@@ -9,12 +9,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import mlflow
+import mlflow  # type: ignore[import-not-found]  # of its own environment
 
 THREADS = 8
 
 
-class Nothing(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined]
+class Nothing(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
     """A model whose bytes are an artifact of its own."""
 
     def predict(self, context, model_input: list[str], params=None) -> list[str]:  # type: ignore[no-untyped-def]

@@ -97,4 +97,4 @@ def fill(addresses: StackAddresses, versions: int, models: int) -> None:
                FROM generate_series(0, %s - 1) i, (VALUES ('n'), ('team')) AS t (key)""",
             (models, models, versions),
         )
-        connection.execute("ANALYZE")
+        connection.execute("VACUUM ANALYZE")

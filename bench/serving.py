@@ -61,7 +61,7 @@ async def _measure(folder: Path) -> dict[str, float]:
     engine = await EngineProcess.spawn(EngineOrder(model, "ort.cpu", folder / "engine.sock", warm_rows=32))
     try:
         await engine.ready()
-        async with _gateway(folder, engine.order.socket) as (port, pid):
+        async with gateway(folder, engine.order.socket, CONTRACT) as (port, pid):
             await _load(port, 1.0)
             before = _runs(folder), _cpu_s(pid), _cpu_s(engine.pid)
             tally = await _load(port, SECONDS)
@@ -104,8 +104,9 @@ def _in_process(model: Path, runs: dict[int, int]) -> float:
 
 
 @asynccontextmanager
-async def _gateway(folder: Path, engine: Path) -> AsyncIterator[tuple[int, int]]:
-    """One gateway worker, with this process as its agent. Yields its port and process id."""
+async def gateway(folder: Path, engine: Path, contract: VersionContract) -> AsyncIterator[tuple[int, int]]:
+    """One gateway worker that serves the model `lstm` by this engine, with this process as its agent. Yields
+    its port and process id."""
     lines: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
     control = folder / "agent.sock"
     server = await asyncio.start_unix_server(lambda r, w: lines.put_nowait((r, w)), control)
@@ -117,7 +118,7 @@ async def _gateway(folder: Path, engine: Path) -> AsyncIterator[tuple[int, int]]
         async with asyncio.timeout(30):
             reader, writer = await lines.get()
             hello = orjson.loads(await reader.readline())
-            writer.write(_table(engine).model_dump_json().encode() + b"\n")
+            writer.write(_table(engine, contract).model_dump_json().encode() + b"\n")
             await reader.readline()
         yield hello["port"], process.pid
     finally:
@@ -126,7 +127,7 @@ async def _gateway(folder: Path, engine: Path) -> AsyncIterator[tuple[int, int]]
         server.close()
 
 
-def _table(engine: Path) -> Table:
+def _table(engine: Path, contract: VersionContract) -> Table:
     arm = ArmEntry(
         arm=ARM,
         version="bench@1@fp32",
@@ -135,7 +136,7 @@ def _table(engine: Path) -> Table:
         engine="sha256-" + "0" * 64,
         socket=str(engine),
         batchable=True,
-        contract=CONTRACT,
+        contract=contract,
     )
     entry = TableEntry(
         deployment="bench/lstm",

@@ -8,6 +8,7 @@ from builder.runner import Runner, StepFailed
 from builder.sequence import Sequence
 from builder.steps.step import Refused
 from builder.store import Store
+from builder.targets import Family, family_of
 from builder.work import Work, check_recipe, engine_name
 from registry.client import ApiError, builds, datasets, versions
 from registry.contract.builds import Build, EngineWrite, TaskFinish
@@ -44,7 +45,8 @@ def _engines(held: Held, build: Build, runner: Runner, threads: int, allow_code:
     work = _work(held, build, threads, allow_code)
     check_recipe(work)
     sequence = Sequence(runner, work)
-    source = sequence.source()
+    by_onnx = any(family_of(target) is not Family.TORCH for target in work.recipe.targets)
+    source = sequence.source() if by_onnx else None
     impossible: list[str] = []
     for precision in work.recipe.precisions:
         for target in work.recipe.targets:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder.environments.environment import find
 
-TOOLS = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxslim")
+TOOLS = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxslim", "openvino", "polygraphy", "tensorrt")
 # CPU extensions that choose other kernels, and so other last bits and other speeds.
 EXTENSIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "amx_bf16", "asimddp", "i8mm", "sve")
 

@@ -89,10 +89,11 @@ def validation_gate(report: ValidationReport | None, skipped: str, reason: str) 
 
 
 def speed_limit(precision: Precision, limits: Tolerances) -> float | None:
-    """Least source p50 / engine p50. A lower precision that isn't faster has no use."""
-    if limits.min_speed_ratio is not None or precision is Precision.FP32:
-        return limits.min_speed_ratio
-    return 1.0
+    """Least source p50 / engine p50. INT8 arithmetic that isn't faster has no use; FP16 and INT8 or INT4
+    weights alone are smaller in any case."""
+    if limits.min_speed_ratio is None and precision in (Precision.INT8_STATIC, Precision.INT8_DYNAMIC):
+        return 1.0
+    return limits.min_speed_ratio
 
 
 def speed_gate(report: BenchReport, precision: Precision, limits: Tolerances) -> Gate:

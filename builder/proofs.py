@@ -5,16 +5,27 @@ from collections.abc import Mapping
 from builder import facts, gates
 from builder.inputs import BlobInput, DatasetInput, Input
 from builder.runner import Runner
-from builder.steps import bench, golden, parity, validate
+from builder.steps import bench, coverage, golden, parity, validate
 from builder.steps.step import P, R, Refused, Step
-from builder.work import Made, Source, Work, answering, engine_key, engine_name, processing, tools
-from registry.contract.engines import BenchReport, EngineReport, Gate, GateOutcome, GoldenReport
+from builder.targets import place_of_target
+from builder.work import Made, Source, Work, answering, engine_key, processing, tools
+from registry.contract.engines import (
+    BenchReport,
+    CoverageReport,
+    EngineReport,
+    Gate,
+    GateOutcome,
+    GoldenReport,
+)
 from registry.contract.identity import TargetName
 from registry.contract.recipes import Precision
 
 
 class Proofs:
-    """`report` runs every gate once. A step that refuses its input refuses the engine, in its own words."""
+    """`report` runs every gate once. A step that refuses its input refuses the engine, in its own words.
+
+    `name`: whose steps these are.
+    """
 
     def __init__(
         self,
@@ -24,6 +35,7 @@ class Proofs:
         made: Made,
         precision: Precision,
         target: TargetName,
+        name: str,
     ) -> None:
         self._runner = runner
         self._work = work
@@ -31,7 +43,8 @@ class Proofs:
         self._made = made
         self._precision = precision
         self._target = target
-        self._name = engine_name(precision, target)
+        self._place = place_of_target(target, work.allow_code)
+        self._name = name
         self._engine = BlobInput(made.digest)
         self._gates: list[Gate] = []
 
@@ -43,6 +56,7 @@ class Proofs:
         paired = self._golden(batchable)
         measured = self._bench(max_rows if batchable else 1)
         judged = self._validation(batchable)
+        covered, uncovered = self._coverage()
         return EngineReport(
             precision=self._precision,
             target=self._target,
@@ -50,7 +64,7 @@ class Proofs:
             size=size,
             memory_bytes=max(size, measured.memory_bytes if measured else 0),
             key=engine_key(self._work, self._precision, self._target),
-            tools=tools(self._work),
+            tools=tools(self._work, self._target),
             quantised=self._made.quantised,
             excluded=self._made.excluded,
             gates=tuple(self._gates),
@@ -59,9 +73,12 @@ class Proofs:
             validation=judged.report if judged else None,
             bench=measured,
             references=judged.references if judged else (),
-            warnings=self._made.warnings + self._warnings(agreed),
+            warnings=self._made.warnings + self._warnings(agreed) + uncovered,
             input_shapes=agreed.input_shapes if agreed else {},
             batchable=batchable,
+            coverage=covered,
+            calibration=self._made.calibration,
+            pruning=self._made.pruning,
         )
 
     def _parity(self) -> parity.ParityResult | None:
@@ -69,6 +86,7 @@ class Proofs:
             target=self._target,
             max_rows=self._work.version.contract.batch.max_rows if self._source.batchable else 1,
             classes=self._work.classes,
+            source_target=self._source.target,
         )
         result = self._gate(
             "parity",
@@ -119,6 +137,7 @@ class Proofs:
             signature=contract.signature,
             pipeline=processing(contract, rows.form if rows else None),
             max_rows=max_rows,
+            source_target=self._source.target,
         )
         result = self._gate(
             "speed",
@@ -167,6 +186,33 @@ class Proofs:
             self._gates.append(gates.validation_gate(result.report, "", result.says))
         return result
 
+    def _coverage(self) -> tuple[CoverageReport | None, tuple[str, ...]]:
+        """Of an engine that was calibrated: the report, and what people should be warned of."""
+        work, ours, theirs = self._work, self._work.calibration, self._work.validation
+        if self._made.calibrated is None or ours is None or theirs is None:
+            return None, ()
+        contract = work.version.contract
+        parameters = coverage.CoverageParameters(
+            target=self._target,
+            contract=answering(contract, ours.form, watched=True),
+            validation_contract=answering(contract, theirs.form, watched=True),
+            dataset=ours.ref,
+            against=theirs.ref,
+            batchable=self._source.batchable,
+            threads=work.threads,
+        )
+        inputs: dict[str, Input] = {
+            "model": BlobInput(self._source.model),
+            "calibration": DatasetInput(ours),
+            "rows": DatasetInput(theirs),
+            **work.files,
+        }
+        try:
+            found = self._runner.run(coverage.STEP, parameters, inputs, self._name).result
+        except Refused as refused:
+            return None, (f"the calibration set can't be compared with the validation set: {refused}",)
+        return found.report, (found.says,) if found.report.flagged else ()
+
     def _gate(
         self,
         name: gates.GateName,
@@ -177,7 +223,7 @@ class Proofs:
     ) -> R | None:
         """None: the step refused its input, and the gate is failed with its words."""
         try:
-            return self._runner.run(step, parameters, inputs, self._name, extra).result
+            return self._runner.run(step, parameters, inputs, self._name, extra, self._place).result
         except Refused as refused:
             self._gates.append(Gate(name=name, outcome=GateOutcome.FAILED, reason=str(refused)))
             return None

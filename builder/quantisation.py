@@ -1,9 +1,11 @@
-"""Which nodes are quantised, and which tensors need ranges for it."""
+"""Which nodes are quantised, by which scheme, and which tensors need ranges for it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from builder.steps.step import Refused
+from registry.contract.identity import TargetName
 
 if TYPE_CHECKING:
     import onnx
@@ -13,6 +15,31 @@ if TYPE_CHECKING:
 STATIC_FIRST = ("Conv",)
 STATIC_WITHOUT_CONV = ("Gemm", "MatMul")
 DYNAMIC = ("Attention", "Conv", "EmbedLayerNormalization", "Gather", "LSTM", "MatMul", "Transpose")
+
+# What a search tries where the default is too slow: all that CPUs multiply fastest in INT8.
+WIDE = ("Conv", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What a runtime wants of a static INT8 file: a file for one doesn't load in another, or loads slow.
+
+    `signed`: activations are signed and symmetric around zero. `quantise_bias`: biases become int32.
+    `proven_by`: the target that loads the ONNX file itself; others compile it in a step of their own.
+    """
+
+    name: str
+    signed: bool
+    quantise_bias: bool
+    proven_by: TargetName
+
+
+def scheme_of(target: TargetName) -> Scheme:
+    tensorrt = target.startswith(("tensorrt", "ort.tensorrt"))
+    proven_by = target if target.startswith("ort.") and not tensorrt else "ort.cpu"
+    if tensorrt:
+        return Scheme("S8S8", signed=True, quantise_bias=False, proven_by=proven_by)
+    return Scheme("U8S8", signed=False, quantise_bias=True, proven_by=proven_by)
 
 
 def static_operators(model: "onnx.ModelProto", asked: Sequence[str]) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ def describe(folder: Path) -> Dataset:
 
 
 def read_labels(folder: Path) -> dict[str, str | None]:
-    """Row key → label (numbers as text), in the index's order. Raises Refused on a line that is no row."""
+    """Row key → label (numbers as text, lists and objects as JSON), in the index's order. Raises Refused on a
+    line that is no row."""
     found: dict[str, str | None] = {}
     with (folder / INDEX).open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -56,8 +57,14 @@ def read_labels(folder: Path) -> dict[str, str | None]:
                     "line, "
                     '{"key": …, "label": …, "split": …}'
                 ) from error
-            found[key] = None if label is None else str(label)
+            found[key] = _text(label)
     return found
+
+
+def _text(label: object) -> str | None:
+    if label is None:
+        return None
+    return orjson.dumps(label).decode() if isinstance(label, list | dict) else str(label)
 
 
 def read_rows(folder: Path, only: Container[str] | None = None) -> Iterator[Row]:

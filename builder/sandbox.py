@@ -14,14 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # All of ours that a step imports: not the folder around them, which may hold a service's data and secrets.
 SOURCES = (ROOT / "builder", ROOT / "registry", ROOT / "serving")
-# Set inside, for the code that refuses to unpickle anywhere else.
-MARK = "SLIPWAY_SANDBOX"
 PROBE_S = 60.0
-
-
-def inside() -> bool:
-    """Whether this process was started behind walls."""
-    return os.environ.get(MARK) == "1"
 
 
 def prefix(read: Sequence[Path], write: Path, parent: int) -> tuple[str, ...]:

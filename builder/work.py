@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from builder import facts
 from builder.frontends.plan import Plan, plan
 from builder.inputs import FilesInput, Input
+from builder.metrics import judge_of
 from builder.prepare import FILES
 from builder.steps.step import Refused
+from builder.targets import place_of_target
 from registry.contract.datasets import Dataset, RowForm
+from registry.contract.engines import CalibrationReport, PruningReport
 from registry.contract.identity import Digest, TargetName
 from registry.contract.pipeline import Classify, PipelineSpec
 from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import Version, VersionContract
 from registry.contract.wire import sha256_of
-from serving.runtimes.targets import local_targets
-
-BUILT = (Precision.FP32, Precision.INT8_STATIC, Precision.INT8_DYNAMIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The checked model that every engine is held against. `judgements`: its answers on validation rows."""
+    """The checked model that engines are held against. `target`: what it is loaded for. `judgements`: its
+    answers on validation rows."""
 
     model: Digest
     sample: Digest
@@ -62,39 +63,35 @@ class Source:
     batchable: bool
     warnings: tuple[str, ...]
     judgements: Digest | None
+    target: TargetName
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An engine before its proofs. `calibrated`: fingerprints of the rows that it was calibrated on."""
+    """An engine before its proofs. `calibrated`: fingerprints of the rows that it was calibrated on. `base`:
+    the model that was made smaller; `onnx`: that as an ONNX file, where the engine is compiled of one."""
 
     digest: Digest
     quantised: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     calibrated: Digest | None = None
     warnings: tuple[str, ...] = ()
+    base: Digest | None = None
+    onnx: Digest | None = None
+    calibration: CalibrationReport | None = None
+    pruning: PruningReport | None = None
 
 
 def check_recipe(work: Work) -> None:
     """Raises Refused for what no step could do, before any work is done."""
-    unknown = [precision for precision in work.recipe.precisions if precision not in BUILT]
-    if unknown:
-        raise Refused(
-            f"this worker doesn't build {', '.join(unknown)}; it builds {', '.join(BUILT)}: "
-            "leave the others out of the recipe's precisions"
-        )
-    here = local_targets()
-    foreign = [target for target in work.recipe.targets if target not in here]
-    if foreign:
-        raise Refused(
-            f"this worker can't build and prove engines for {', '.join(foreign)}; it has {', '.join(here)}: "
-            "choose one of these targets, or start a worker on a machine that has the other"
-        )
+    for target in work.recipe.targets:
+        place_of_target(target, work.allow_code)
     if Precision.INT8_STATIC in work.recipe.precisions and work.calibration is None:
         raise Refused(
             "int8-static needs ranges of real inputs; register a calibration set and name it in the recipe "
             "(calibration)"
         )
+    judge_of(work.version.contract)
     golden_path = work.version.contract.golden
     if golden_path is not None and work.golden is None:
         raise Refused(f"the contract names golden pairs in {golden_path!r}, which is no file of the version")
@@ -112,15 +109,18 @@ def engine_key(work: Work, precision: Precision, target: TargetName) -> Digest:
         {
             "version": work.version.digest,
             "recipe": recipe.model_dump(mode="json", exclude={"limits"}),
-            "tools": tools(work),
+            "tools": tools(work, target),
             "machine": facts.machine(),
         }
     )
 
 
-def tools(work: Work) -> dict[str, str]:
-    """Versions of all that a build of this version uses: those of its framework's environment too."""
-    return facts.tools(source_plan(work).environment)
+def tools(work: Work, target: TargetName) -> dict[str, str]:
+    """Versions of all that a build of this version for this target uses: those of its framework's and its
+    runtime's environment too. Raises Refused."""
+    framework = facts.tools(source_plan(work).environment)
+    environment = place_of_target(target, work.allow_code).environment
+    return {**framework, **facts.tools(environment)} if environment else framework
 
 
 def source_plan(work: Work) -> Plan:
@@ -142,13 +142,18 @@ def answering(contract: VersionContract, form: RowForm, *, watched: bool) -> Ver
         signature=contract.signature,
         pipeline=processing(contract, form),
         observables=contract.observables if watched else (),
+        metric=contract.metric,
     )
 
 
-def saturation_warning() -> tuple[str, ...]:
+def saturates() -> bool:
     """U8S8 products are added in 16 bits on x86 without VNNI."""
     found = facts.machine()
-    if found["machine"] not in ("x86_64", "AMD64") or "vnni" in found["extensions"]:
+    return found["machine"] in ("x86_64", "AMD64") and "vnni" not in found["extensions"]
+
+
+def saturation_warning(reduce_range: bool) -> tuple[str, ...]:
+    if reduce_range or not saturates():
         return ()
     return (
         "measured on a CPU without VNNI, where sums of 8-bit products may saturate: "

@@ -6,6 +6,7 @@ a CUDA context is never inherited.
 
 import argparse
 import logging
+import os
 import sys
 import warnings
 
@@ -13,6 +14,8 @@ from celery.exceptions import SecurityWarning
 from celery.signals import worker_ready
 from pydantic import ValidationError
 
+from builder.settings import Settings, settings
+from registry.client.variables import strangers, wrong
 from serving.runtimes.environment import check_environment
 from serving.runtimes.errors import ConflictingRuntimes
 
@@ -23,13 +26,19 @@ def main(arguments: list[str]) -> int:
     asked = _parser().parse_args(arguments)
     try:
         check_environment()
-        from builder.app import app
-        from builder.settings import settings
-
         print(settings().shown(), file=sys.stderr, flush=True)
-    except (ConflictingRuntimes, ValidationError) as error:
+    except ConflictingRuntimes as error:
         print(f"the worker can't start: {error}", file=sys.stderr)
         return 1
+    except ValidationError as error:
+        for sentence in wrong(Settings, error):
+            print(f"the worker can't start: {sentence}", file=sys.stderr)
+        return os.EX_CONFIG
+    for sentence in strangers(os.environ):
+        print(f"warning: {sentence}", file=sys.stderr, flush=True)
+    # Reads the settings when it is imported, so only after they are known to be right.
+    from builder.app import app
+
     # Who may run it is the operator's choice: in a container root is the only user, and steps are isolated.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     worker_ready.connect(_ready, weak=False)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 LIMIT_S = 2.0
 KEPT_S = 1.0
+CAN_NOT_WRITE = "it answers, but can't write: its disk is full, or fails"
 
 router = APIRouter(tags=["health"])
 
@@ -52,7 +54,7 @@ class Probes:
     async def _database(self) -> str:
         async with self._resources.database.engine.connect() as connection:
             await connection.execute(text("SELECT 1"))
-        return "ok"
+        return "ok" if self._resources.database.writes else CAN_NOT_WRITE
 
     async def _store(self) -> str:
         await self._resources.blobs.probe()
@@ -90,10 +92,18 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "The database is away"}})
-async def readyz(probes: Annotated[Probes, Depends(_probes)], response: Response) -> Readiness:
+async def readyz(
+    request: Request, probes: Annotated[Probes, Depends(_probes)], response: Response
+) -> Readiness:
     """503 when the database is away: nothing works then. Broker and store fail only what needs them;
-    without notices, what other processes change is seen a few seconds later."""
+    without notices, what other processes change is seen a few seconds later.
+
+    The headers `x-slipway-registry` and `x-slipway-process` (its number) say who answers: on a shared machine
+    it may be another one than the asker started."""
+    response.headers["x-slipway-registry"] = request.app.state.identity.registry_id
+    response.headers["x-slipway-process"] = str(os.getpid())
     found = await probes.found()
-    ready = found["database"] == "ok"
+    # What is read is still right then, and whoever looks at it needs it most.
+    ready = found["database"] in ("ok", CAN_NOT_WRITE)
     response.status_code = 200 if ready else 503
     return Readiness(ready=ready, dependencies=found)

@@ -13,12 +13,14 @@ from sqlalchemy.orm.exc import StaleDataError
 from starlette.exceptions import HTTPException
 
 from registry.contract.problems import FieldError, Problem, ProblemType
+from registry.database import NO_SPACE
 from registry.errors import Conflict, GuardFailed, Invalid, NotFound, Refusal, Unavailable
 from registry.tables.journal import MoveRefused
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+_PATHS = "/docs lists every path"
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, JSONResponse]]
 OVERLOADED = ("55P03", "57014", "40001", "40P01")
 
@@ -96,9 +98,9 @@ async def invalid(request: Request, error: Exception) -> JSONResponse:
 async def http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return await refused(
-            request, NotFound(f"there is nothing at {request.url.path}", "/docs lists every path")
-        )
+        path = request.url.path
+        hint = f"it may be {path.rstrip('/')}; /docs lists every path" if path.endswith("/") else _PATHS
+        return await refused(request, NotFound(f"there is nothing at {path}", hint))
     if error.status_code == 405:
         answer = respond(
             request,
@@ -118,6 +120,14 @@ async def http_error(request: Request, error: Exception) -> JSONResponse:
 
 async def database_failed(request: Request, error: Exception) -> JSONResponse:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state in NO_SPACE:
+        log.error("the database can't write: %s", getattr(error, "orig", error))
+        problem = Unavailable(
+            "the database can't write: its disk is full, or fails",
+            "make space where the database keeps its data; nothing of this request was done",
+            retry_after_s=2,
+        )
+        return await refused(request, problem)
     away = isinstance(error, PoolTimeout | InterfaceError) or (
         isinstance(error, OperationalError) and (state is None or state[:2] in ("08", "53", "57"))
     )
@@ -135,7 +145,7 @@ async def database_failed(request: Request, error: Exception) -> JSONResponse:
 
 async def crashed(request: Request, error: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return respond(
+    answer = respond(
         request,
         ProblemType.INTERNAL,
         500,
@@ -143,6 +153,9 @@ async def crashed(request: Request, error: Exception) -> JSONResponse:
         "this is a fault of the registry, not of the request",
         "report it with the request id; the registry's log has the details",
     )
+    # The exception goes on to the server, which then drops the connection: nobody may use it again.
+    answer.headers["connection"] = "close"
+    return answer
 
 
 # The first one that fits; no kind is of another one, but for the last.

@@ -40,7 +40,7 @@ class Settings(BaseSettings):
     )
     s3_bucket: str = Field(default="slipway", description="The bucket; made where it is missing")
     s3_region: str = Field(default="us-east-1", description="Region that requests are signed for")
-    database_pool: int = Field(default=20, ge=1, description="Connections; exhaustion is a 503 within 3 s")
+    database_pool: int = Field(default=20, ge=1, description="Connections; a fifth is kept for the loops")
     admin_token: SecretStr | None = Field(
         default=None, description="A token with every role, made at start where no token exists yet"
     )
@@ -51,6 +51,13 @@ class Settings(BaseSettings):
         default=16 * 1024 * 1024, ge=1, description="Largest body of a request; files go another way"
     )
     max_upload_bytes: int = Field(default=100 * 1024**3, ge=1, description="Largest file of an upload")
+    verify_at_once_bytes: int = Field(
+        default=4 * 1024 * 1024,
+        ge=0,
+        le=16 * 1024 * 1024,
+        description="Files up to this size are read back and verified while their upload is completed, "
+        "larger ones by a worker; 0: all by workers",
+    )
     max_version_bytes: int = Field(
         default=1024**4, ge=1, description="Of all files of one version or data set together"
     )

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import os
 import sys
 
 from pydantic import ValidationError
 
 from registry.client import ApiError
+from registry.client.variables import strangers, wrong
 from serving.agent.agent import Agent
 from serving.agent.enrol import identity
 from serving.agent.listener import address_of, listen
@@ -19,18 +21,20 @@ log = logging.getLogger("agent")
 
 
 def main() -> int:
-    """Exit code 0 after a clean stop, 2 when it can't start (the reason is on standard error)."""
+    """Exit code 0 after a clean stop, 78 (EX_CONFIG) for a wrong setting, 2 when it can't start for another
+    reason, which is on standard error."""
     try:
         settings = node_settings(sys.argv[1:])
     except ValidationError as error:
-        for part in error.errors(include_input=False, include_url=False):
-            where = ".".join(str(step) for step in part["loc"])
-            print(f"node: setting {where}: {part['msg']}", file=sys.stderr)
-        return 2
+        for sentence in wrong(NodeSettings, error):
+            print(f"node: {sentence}", file=sys.stderr)
+        return os.EX_CONFIG
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    for sentence in strangers(os.environ):
+        log.warning(sentence)
     log.info("starts with %s", settings.described())
     try:
         asyncio.run(_serve(settings))

@@ -11,6 +11,8 @@ class ChildSpec:
     """A process to run. `env` is added to the launcher's environment for children.
 
     `ready_url`: answers 200 once the process works; None: ready when it has run for half a second.
+    `names_itself`: that answer's header `x-slipway-process` is the process's number. An answer of another
+    process, which has the port already, then counts for nothing.
     `stop_grace_s`: seconds from SIGTERM to SIGKILL. `outlives_others`: stopped after the rest, which may
     still call it.
     """
@@ -19,6 +21,7 @@ class ChildSpec:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     ready_url: str | None = None
+    names_itself: bool = False
     stop_grace_s: float = 20.0
     outlives_others: bool = False
 

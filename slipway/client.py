@@ -77,9 +77,16 @@ class WaitTimedOut(Exception):
 class Client:
     """Address and token come from the environment where they are not given. Usable as a context manager."""
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """`tell` is given a sentence when an upload or a download waits for the registry to come back."""
         found = find()
-        self.call = Transport(url or found.url, found.token if token is None else token)
+        self.call = Transport(url or found.url, found.token if token is None else token, tell=tell)
 
     def __enter__(self) -> Self:
         return self
@@ -109,30 +116,40 @@ class Client:
         bytes in all. What an interrupted call has sent is not sent again. Raises transfer.TransferFailed,
         ApiError, WaitTimedOut; FileNotFoundError and ValueError for a folder that can't be a version.
         """
-        self.ensure_model(model)
         sources = folders.files_of(files) if isinstance(files, Path) else files
         entries = folders.entries_of(sources)
-        made = self.call(
-            versions.create(
-                model,
-                VersionCreate(
-                    framework=framework,
-                    files=entries,
-                    contract=contract,
-                    lineage=lineage or Lineage(),
-                    description=description,
-                    tags=tags or {},
-                ),
+        made = self._reserve(
+            model,
+            VersionCreate(
+                framework=framework,
+                files=entries,
+                contract=contract,
+                lineage=lineage or Lineage(),
+                description=description,
+                tags=tags or {},
+            ),
+        )
+        with self.call.riding_out():
+            folders.upload_all(self.call, sources, entries, progress)
+            sealed = self.call(versions.seal(model, made.number))
+            if sealed.stage is not VersionStage.VERIFYING:
+                return sealed
+            return self._until(
+                versions.get(model, made.number),
+                lambda version: version.stage is not VersionStage.VERIFYING,
+                lambda version: (f"{model}@{version.number}", version.stage),
+                wait,
             )
-        )
-        folders.upload_all(self.call, sources, entries, progress)
-        self.call(versions.seal(model, made.number))
-        return self._until(
-            versions.get(model, made.number),
-            lambda version: version.stage is not VersionStage.VERIFYING,
-            lambda version: (f"{model}@{version.number}", version.stage),
-            wait,
-        )
+
+    def _reserve(self, model: str, body: VersionCreate) -> Version:
+        """Mostly the model is there; looking first would be a call more."""
+        try:
+            return self.call(versions.create(model, body))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        self.ensure_model(model)
+        return self.call(versions.create(model, body))
 
     def ensure_model(self, model: str) -> None:
         try:

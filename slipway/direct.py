@@ -2,10 +2,11 @@
 
 import getpass
 import socket
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
+
+from pydantic import BaseModel
 
 from registry.contract.admin import AdminAnswer, RollBackAsk
 
@@ -13,8 +14,7 @@ TIMEOUT_S = 10.0
 LOCAL_NODES = ".slipway/**/nodes/*/run/admin.sock"
 
 
-@dataclass(frozen=True)
-class DirectAnswer:
+class DirectAnswer(BaseModel):
     """`error` empty: the node recorded the override and follows it."""
 
     node: str
@@ -52,5 +52,5 @@ def _press(path: Path, ask: RollBackAsk) -> DirectAnswer:
             with peer.makefile("rb") as answers:
                 answer = AdminAnswer.model_validate_json(answers.readline())
     except (OSError, ValueError) as error:
-        return DirectAnswer(name, f"it does not answer: {error}")
-    return DirectAnswer(name, answer.error)
+        return DirectAnswer(node=name, error=f"it does not answer: {error}")
+    return DirectAnswer(node=name, error=answer.error)

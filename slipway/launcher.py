@@ -32,6 +32,8 @@ _STEADY_AFTER_S = 30.0
 # Without an address to ask, what has run for so long is taken to work.
 _SETTLED_AFTER_S = 0.5
 _HOPELESS_CRASHES = 3
+# What a process ends with where a setting is wrong: it would end the same way again.
+_WRONG_SETTING = os.EX_CONFIG
 _READY_WITHIN_S = 60.0
 _PROBE_TIMEOUT_S = 2.0
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,11 +61,12 @@ class _Entry:
         return self.child is not None and self.child.alive
 
     def ready(self) -> bool:
-        if not self.alive:
+        child = self.child
+        if child is None or not child.alive:
             return False
         if self.spec.ready_url is None:
             return time.monotonic() - self.started_at >= _SETTLED_AFTER_S
-        return _answers(self.spec.ready_url)
+        return _answers(self.spec.ready_url, child.pid if self.spec.names_itself else None)
 
 
 class Launcher:
@@ -139,6 +142,8 @@ class Launcher:
             if self._asked.is_set():
                 raise _StopAsked
             log = self.log(name)
+            if entry.exit_code == _WRONG_SETTING and not entry.alive:
+                raise ChildFailed(f"{name} has a wrong setting. Its log {log} says:\n{tail(log)}")
             if not entry.wanted:
                 raise ChildFailed(f"{name} is stopped. Start it first. Its log: {log}")
             if entry.restarts - crashes_before >= _HOPELESS_CRASHES:
@@ -261,6 +266,11 @@ class Launcher:
             return
         if entry.restart_at is None:
             entry.exit_code = entry.child.exit_code
+            if entry.exit_code == _WRONG_SETTING:
+                entry.wanted = False
+                log = self.log(entry.spec.name)
+                self._announce(f"{entry.spec.name} has a wrong setting and stays down (log: {log})")
+                return
             if now - entry.started_at >= _STEADY_AFTER_S:
                 entry.backoff_s = _FIRST_BACKOFF_S
             entry.restart_at = now + entry.backoff_s
@@ -294,9 +304,12 @@ class Launcher:
         return ChildStatus(name, phase, pid, entry.restarts, entry.exit_code, self.log(name))
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, process: int | None) -> bool:
+    """`process`: the only one whose answer counts."""
     try:
         # Never through a proxy of the person's environment: the address is on this machine.
-        return httpx.get(url, timeout=_PROBE_TIMEOUT_S, trust_env=False).status_code == httpx.codes.OK
+        answer = httpx.get(url, timeout=_PROBE_TIMEOUT_S, trust_env=False)
     except httpx.HTTPError:
         return False
+    ours = process is None or answer.headers.get("x-slipway-process") == str(process)
+    return ours and answer.status_code == httpx.codes.OK

@@ -2,18 +2,24 @@
 
 import argparse
 import logging
+import os
 import sys
+from typing import TypeVar
 
 import httpx
 import uvicorn
 from pydantic import ValidationError
+from pydantic_settings import BaseSettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
 from registry.app import build as build_registry
+from registry.client.variables import strangers, wrong
 from registry.settings import Settings
 from web.app import build as build_web
 from web.settings import Settings as WebSettings
+
+S = TypeVar("S", bound=BaseSettings)
 
 REGISTRY_PATHS = ("/v1", "/api/2.0", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs")
 
@@ -43,19 +49,29 @@ def compose(settings: Settings, web_settings: WebSettings | None = None) -> ASGI
     return Composed(registry, build_web(web_settings or WebSettings(), transport))
 
 
+def _read(kind: type[S]) -> S:
+    """Ends the process with code 78 (EX_CONFIG) where a setting is wrong: starting again would not help."""
+    try:
+        return kind()
+    except ValidationError as error:
+        for sentence in wrong(kind, error):
+            print(sentence, file=sys.stderr)
+        print("`slipway up` sets what must be set, for a service of its own", file=sys.stderr)
+        sys.exit(os.EX_CONFIG)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The registry's API and the web UI on one address.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8080)
     options = parser.parse_args()
     logs.configure()
-    try:
-        settings = Settings()
-        web_settings = WebSettings()
-    except ValidationError as error:
-        names = ", ".join(str(item["loc"][0]) for item in error.errors())
-        sys.exit(f"settings are missing or wrong: {names}; `slipway up` sets them for a service of its own")
-    logging.getLogger(__name__).info("settings: %s", settings.model_dump(mode="json"))
+    settings = _read(Settings)
+    web_settings = _read(WebSettings)
+    log = logging.getLogger(__name__)
+    for sentence in strangers(os.environ):
+        log.warning(sentence)
+    log.info("settings: %s", settings.model_dump(mode="json"))
     uvicorn.run(
         compose(settings, web_settings),
         host=options.host,

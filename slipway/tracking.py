@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 from pydantic import ValidationError
 
+from registry.client.given import token_of
 from registry.contract.wire import Wire
 
 W = TypeVar("W", bound=Wire)
@@ -111,20 +112,24 @@ class _Files(Wire):
 
 
 class TrackingServer:
-    """Credentials are those of MLflow's own clients: MLFLOW_TRACKING_TOKEN, or …_USERNAME and …_PASSWORD.
+    """Credentials are those of MLflow's own clients: MLFLOW_TRACKING_TOKEN, or …_USERNAME and …_PASSWORD; or
+    those in the URL.
 
     Every call raises TrackingError.
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
-        token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-        user = os.environ.get("MLFLOW_TRACKING_USERNAME")
+        bare, user, password = _without_user(url.rstrip("/"))
+        # What it signs in with is no part of where versions come from, nor of what is said of it.
+        self.url = bare
+        token = token_of(os.environ.get("MLFLOW_TRACKING_TOKEN", ""), "MLFLOW_TRACKING_TOKEN")
+        user = os.environ.get("MLFLOW_TRACKING_USERNAME") or user
+        password = os.environ.get("MLFLOW_TRACKING_PASSWORD") or password
         self._http = httpx.Client(
             timeout=_TIMEOUT,
             trust_env=False,
             headers={"authorization": f"Bearer {token}"} if token else {},
-            auth=(user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user and not token else None,
+            auth=(user, password) if user and not token else None,
         )
 
     def __enter__(self) -> Self:
@@ -226,6 +231,14 @@ class TrackingServer:
         if not answer.is_success:
             raise _refusal(answer)
         return answer.content
+
+
+def _without_user(url: str) -> tuple[str, str, str]:
+    """The address alone, and the user and the password that it held."""
+    parts = urlsplit(url)
+    held, _, host = parts.netloc.rpartition("@")
+    user, _, password = held.partition(":")
+    return parts._replace(netloc=host).geturl(), unquote(user), unquote(password)
 
 
 def _refusal(answer: httpx.Response) -> TrackingError:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from registry.client.secrets import redacted
 from slipway.children import ChildSpec
 from slipway.launcher import Launcher
 from slipway.stack import Stack, StackAddresses, StackError, default_log_dir
@@ -29,10 +30,12 @@ def up(
     data_dir: Path | None = None,
     log_dir: Path | None = None,
     announce: Callable[[str], None] = print,
+    ready: Callable[[Plan], None] | None = None,
 ) -> None:
     """Starts the stack, brings the database to the newest schema, runs the plan; returns when told to stop.
 
-    `data_dir`: default `default_data_dir()`; `log_dir`: default `default_log_dir(data_dir)`.
+    `data_dir`: default `default_data_dir()`; `log_dir`: default `default_log_dir(data_dir)`. `ready`: told
+    the plan when all of it works; default: its sentence is announced.
     Raises StackError or ChildFailed, with nothing left running.
     """
     stack = Stack(data_dir)
@@ -47,7 +50,7 @@ def up(
             tend=stack.tend,
             announce=announce,
         )
-        launcher.run(lambda: announce(planned.ready))
+        launcher.run(lambda: announce(planned.ready) if ready is None else ready(planned))
 
 
 def migrate(addresses: StackAddresses) -> None:
@@ -60,7 +63,8 @@ def migrate(addresses: StackAddresses) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise StackError(f"the database could not be migrated:\n{(done.stdout + done.stderr).strip()}")
+        said = redacted((done.stdout + done.stderr).strip(), addresses.database_url)
+        raise StackError(f"the database could not be migrated:\n{said}")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import httpx
 from pydantic import ValidationError
 
 from registry.client import ApiError, AsyncClient, Call, Unreachable
+from registry.contract.problems import Problem, ProblemType
 
 T = TypeVar("T")
 
@@ -49,7 +50,18 @@ class Registry:
     patience_s: float
 
     def client(self, secret: str, request_id: str) -> AsyncClient:
-        return AsyncClient(self.url, secret, Marked(self.transport, request_id))
+        """Raises SignedOut for what can't be a secret: no request could carry it."""
+        try:
+            return AsyncClient(self.url, secret, Marked(self.transport, request_id))
+        except ValueError as error:
+            problem = Problem(
+                type=f"/problems/{ProblemType.UNAUTHENTICATED}",
+                title="Who are you?",
+                status=401,
+                detail=str(error),
+                hint="copy the token again, or ask an admin for one",
+            )
+            raise SignedOut from ApiError(problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Visitor:
 
 
 def asker(request: Request, secret: str) -> Asker:
-    """Raises nothing: whether the secret is any good, the registry says."""
+    """Raises SignedOut for what can't be a secret; whether one is any good, the registry says."""
     registry: Registry = request.app.state.registry
     request_id: str = request.scope["slipway.request_id"]
     return Asker(registry.client(secret, request_id), request_id, registry.patience_s)

@@ -42,7 +42,7 @@ def make(name: str) -> Environment:
         for file in requirement_files(name):
             _install(folder, file)
         if name == "torch":
-            _refuse_cuda(folder)
+            refuse_cuda(folder)
         (folder / STAMP).write_text(f"{name}\n")
     made = find(name)
     assert made is not None, "it was stamped a moment ago"
@@ -69,8 +69,11 @@ def _install(folder: Path, file: Path) -> None:
         )
 
 
-def _refuse_cuda(folder: Path) -> None:
-    """Its CUDA build is gigabytes that no exporter needs, and it is installed without its libraries here."""
+def refuse_cuda(folder: Path) -> None:
+    """Torch's CUDA build is gigabytes that no exporter needs, and it is installed without its libraries here.
+
+    Raises EnvironmentFailed, and leaves nothing of such an environment.
+    """
     code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['cuda'])"
     version = site_of(folder) / "torch" / "version.py"
     found = subprocess.run(

@@ -43,13 +43,13 @@ def convert(request: Request, format: Format, out_model: Callable[["onnx.ModelPr
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    program, module = _load(request, format)
-    example = _example(request)
-    order = _order(request, module, program)
-    arguments = tuple(_tensor(example.tensors[spec.name]) for spec in order)
+    program, module = load(request, format)
+    example = example_of(request)
+    order = order_of(request, module, program)
+    arguments = tuple(tensor_of(example.tensors[spec.name]) for spec in order)
     traced = trace(module, arguments)
     refuse_packed(module, program, traced)
-    outputs = _output_names(request, module, arguments)
+    outputs = output_names(request, module, arguments)
     loaded = Loaded(module, order, outputs)
     with _quiet():
         model, exporter, notes = _exported(request, format, program, loaded, arguments, traced)
@@ -57,12 +57,12 @@ def convert(request: Request, format: Format, out_model: Callable[["onnx.ModelPr
     return Converted(
         exporter=f"{exporter} {torch.__version__}",
         produced=tuple(spec.name for spec in request.signature.outputs),
-        reference=lambda inputs: _reference(loaded, inputs),
+        reference=lambda inputs: reference_of(loaded, inputs),
         notes=notes,
     )
 
 
-def _load(request: Request, format: Format) -> tuple[Any, Any]:
+def load(request: Request, format: Format) -> tuple[Any, Any]:
     """The program of torch.export, where it is one, and a module that can be called."""
     import torch
 
@@ -122,7 +122,7 @@ def _refuse_frozen(request: Request, program: Any) -> None:
                 )
 
 
-def _example(request: Request) -> Sample:
+def example_of(request: Request) -> Sample:
     """Two rows, never one, unless the contract fixes the batch: real ones where there are any."""
     rows = list(request.samples[:1]) or made_up(request.signature, 1)
     varies = request.max_rows > 1 and all(isinstance(spec.shape[0], str) for spec in request.signature.inputs)
@@ -131,7 +131,7 @@ def _example(request: Request) -> Sample:
     return Sample(rows[0].key, stack([rows[0].tensors] * EXAMPLE_ROWS))
 
 
-def _order(request: Request, module: Any, program: Any) -> tuple[TensorSpec, ...]:
+def order_of(request: Request, module: Any, program: Any) -> tuple[TensorSpec, ...]:
     """The contract's inputs as the module takes them: by its parameters' names where they agree."""
     specs = request.signature.inputs
     names = _parameters(module) if program is None else list(program.graph_signature.user_inputs)
@@ -150,7 +150,7 @@ def _parameters(module: Any) -> list[str]:
     return list(inspect.signature(module.forward).parameters)
 
 
-def _tensor(array: Array) -> Any:
+def tensor_of(array: Array) -> Any:
     import torch
 
     if array.dtype == object:
@@ -160,7 +160,7 @@ def _tensor(array: Array) -> Any:
     return torch.from_numpy(np.array(array))
 
 
-def _output_names(request: Request, module: Any, arguments: tuple[Any, ...]) -> tuple[str, ...]:
+def output_names(request: Request, module: Any, arguments: tuple[Any, ...]) -> tuple[str, ...]:
     """A name for each flat output: the contract's own, in its order or by the keys of a dictionary."""
     import torch
 
@@ -181,11 +181,11 @@ def _output_names(request: Request, module: Any, arguments: tuple[Any, ...]) -> 
     return tuple(names)
 
 
-def _reference(loaded: Loaded, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def reference_of(loaded: Loaded, inputs: Mapping[str, Array]) -> dict[str, Array]:
     import torch
 
     with torch.no_grad():
-        found = loaded.module(*(_tensor(inputs[spec.name]) for spec in loaded.order))
+        found = loaded.module(*(tensor_of(inputs[spec.name]) for spec in loaded.order))
     flat = torch.utils._pytree.tree_flatten(found)[0]
     return {name: value.numpy() for name, value in zip(loaded.outputs, flat, strict=True)}
 

@@ -37,13 +37,15 @@ class SourceCheck:
     deviation: float
 
 
-def verify(request: Request, converted: Converted, model: Path) -> SourceCheck:
-    """Raises Refused when the framework refuses inputs of the contract, or the model answers something
-    else."""
+def verify(request: Request, converted: Converted, model: Path, target: str = TARGET) -> SourceCheck:
+    """`model`: an engine of the target.
+
+    Raises Refused when the framework refuses inputs of the contract, or the model answers something else.
+    """
     names = [spec.name for spec in request.signature.outputs]
     first = request.signature.inputs[0].name
     worst, ran = 0.0, Counter[tuple[int, ...]]()
-    with opened(model, TARGET) as engine:
+    with opened(model, target) as engine:
         for batch in _batches(request):
             inputs = stack([sample.tensors for sample in batch])
             rows = f"{len(batch)} row{'s' if len(batch) > 1 else ''} from {batch[0].key!r}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from builder.prepare import FILES, files_of, preprocess
 from builder.samples import Sample, read_samples, shapes, stack
@@ -21,13 +22,26 @@ from serving.runtimes.errors import RuntimeFault
 from serving.runtimes.loading import open_engine
 from serving.runtimes.protocol import LoadedEngine, LoadOptions, Tensors
 
-BATCHES = (1, 4, 16)
-PROVIDERS = {"ort.cpu": "CPUExecutionProvider", "ort.cuda": "CUDAExecutionProvider"}
+BATCHES = (1, 2, 4, 8, 16, 32)
+PROVIDERS = {
+    "ort.cpu": "CPUExecutionProvider",
+    "ort.cuda": "CUDAExecutionProvider",
+    "ort.tensorrt": "TensorrtExecutionProvider",
+    "openvino.cpu": "CPU",
+    "torch.cpu": "CPU",
+    "torchscript.cpu": "CPU",
+    "tensorrt": "TensorRT",
+}
 MIB = 1 << 20
+# Pairs × (source, engine).
+Seconds = npt.NDArray[np.float64]
 
 
 class BenchParameters(Wire):
-    """`budget_s` per batch size, with at least `least` runs of each engine however long they take."""
+    """`budget_s` per batch size, with at least `least` runs of each engine however long they take.
+
+    `source_target`: what the source is loaded for; None: the engine's own target.
+    """
 
     target: TargetName
     signature: Signature
@@ -36,7 +50,8 @@ class BenchParameters(Wire):
     threads: int = 1
     least: int = 4
     most: int = 60
-    budget_s: float = 1.5
+    budget_s: float = 0.8
+    source_target: TargetName | None = None
 
 
 class BenchResult(StepResult):
@@ -55,18 +70,22 @@ def run(parameters: BenchParameters, inputs: Inputs, out: Path) -> BenchResult:
         check_provider(parameters.target, engine.provider_that_ran)
         memory = max(engine.memory().engine, inputs["engine"].stat().st_size)
         source, _, _ = open_engine(
-            inputs["source"], parameters.target, options, warm_rows=sizes[-1], example=first[0].tensors
+            inputs["source"],
+            parameters.source_target or parameters.target,
+            options,
+            warm_rows=sizes[-1],
+            example=first[0].tensors,
         )
     except RuntimeFault as error:
         raise Refused(f"it can't be measured: {error}") from error
-    pairs = [_alternate(source, engine, _batch(first, size), size, parameters) for size in sizes]
+    taken = [_alternate(source, engine, _batch(first, size), parameters) for size in sizes]
     pre_ms, post_ms = _around(parameters, first, engine, files_of(parameters.pipeline, inputs))
     report = BenchReport(
         provider=engine.provider_that_ran,
         threads=parameters.threads,
-        points=tuple(pair[1] for pair in pairs),
-        source_points=tuple(pair[0] for pair in pairs),
-        speed_ratio=pairs[0][0].p50_ms / pairs[0][1].p50_ms,
+        points=tuple(_point(size, pairs[:, 1]) for size, pairs in zip(sizes, taken, strict=True)),
+        source_points=tuple(_point(size, pairs[:, 0]) for size, pairs in zip(sizes, taken, strict=True)),
+        speed_ratio=speed_ratio(taken[0]),
         size_bytes=inputs["engine"].stat().st_size,
         source_size_bytes=inputs["source"].stat().st_size,
         size_ratio=inputs["engine"].stat().st_size / inputs["source"].stat().st_size,
@@ -100,21 +119,34 @@ def _batch(samples: Sequence[Sample], size: int) -> Tensors:
 
 
 def _alternate(
-    source: LoadedEngine, engine: LoadedEngine, batch: Tensors, rows: int, parameters: BenchParameters
-) -> tuple[BenchPoint, BenchPoint]:
-    taken: tuple[list[float], list[float]] = ([], [])
+    source: LoadedEngine, engine: LoadedEngine, batch: Tensors, parameters: BenchParameters
+) -> Seconds:
+    """Pairs of one run of each. Now one goes first, now the other, so that neither has the better place."""
+    pairs: list[tuple[float, float]] = []
     began = time.perf_counter()
-    while len(taken[0]) < parameters.most:
-        if len(taken[0]) >= parameters.least and time.perf_counter() - began > parameters.budget_s:
+    while len(pairs) < parameters.most:
+        if len(pairs) >= parameters.least and time.perf_counter() - began > parameters.budget_s:
             break
-        for seconds, loaded in zip(taken, (source, engine), strict=True):
-            started = time.perf_counter()
-            loaded.infer(batch)
-            seconds.append(time.perf_counter() - started)
-    return _point(rows, taken[0]), _point(rows, taken[1])
+        if len(pairs) % 2:
+            of_engine, of_source = _seconds(engine, batch), _seconds(source, batch)
+        else:
+            of_source, of_engine = _seconds(source, batch), _seconds(engine, batch)
+        pairs.append((of_source, of_engine))
+    return np.array(pairs)
 
 
-def _point(rows: int, seconds: Sequence[float]) -> BenchPoint:
+def speed_ratio(pairs: Seconds) -> float:
+    """Of the engine to the source: the median of each pair's own ratio."""
+    return float(np.median(pairs[:, 0] / pairs[:, 1]))
+
+
+def _seconds(loaded: LoadedEngine, batch: Tensors) -> float:
+    started = time.perf_counter()
+    loaded.infer(batch)
+    return time.perf_counter() - started
+
+
+def _point(rows: int, seconds: Seconds) -> BenchPoint:
     p50, p99 = np.percentile(seconds, (50, 99))
     return BenchPoint(rows=rows, p50_ms=p50 * 1e3, p99_ms=p99 * 1e3, rows_per_s=rows / p50)
 
@@ -148,7 +180,7 @@ def _median_ms(work: Callable[[], object]) -> float:
 
 STEP = Step(
     name="bench",
-    revision=1,
+    revision=3,
     requires=("source", "engine", "sample"),
     accepts=(FILES,),
     outputs=(),

@@ -8,7 +8,7 @@ from builder.samples import Array, Sample, stack
 from builder.steps.step import Refused
 from registry.contract.versions import Signature
 from serving.pipeline.batch import split
-from serving.runtimes.errors import NotAModel, ProviderUnavailable
+from serving.runtimes.errors import IncompatibleTensorRt, NotAModel, ProviderUnavailable
 from serving.runtimes.loading import open_engine
 from serving.runtimes.protocol import GraphOptimisation, LoadedEngine, LoadOptions
 
@@ -24,7 +24,7 @@ def opened(
         engine, _, _ = open_engine(
             path, target, LoadOptions(threads=threads, graph_optimisation=optimisation)
         )
-    except (NotAModel, ProviderUnavailable) as error:
+    except (IncompatibleTensorRt, NotAModel, ProviderUnavailable) as error:
         raise Refused(f"{target} can't load it: {error}") from error
     try:
         yield engine

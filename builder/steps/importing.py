@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from builder import sandbox
 from builder.frontends.finish import finish
 from builder.frontends.onnx import LARGEST_BYTES, import_onnx
 from builder.frontends.plan import Format, Plan, plan
@@ -16,6 +15,7 @@ from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Framework, Signature, SourceOptions
 from registry.contract.wire import Wire
+from serving.runtimes import walled
 
 if TYPE_CHECKING:
     import onnx
@@ -56,7 +56,7 @@ def run(parameters: ImportParameters, inputs: Inputs, out: Path) -> ImportResult
     found = plan(parameters.framework, parameters.files, parameters.source)
     if found.format is Format.ONNX:
         return _as_it_is(found, inputs["version"], out)
-    if found.executes_code and not sandbox.inside():
+    if found.executes_code and not walled.inside():
         raise Refused(
             f"{found.main} is a format that may execute code when it is loaded ({found.format}), so it is "
             "loaded in a sandbox only: perform the step with --walled, or save the model in a format that "

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from builder.judging import BATCH_ROWS, judge
+from builder.judging import BATCH_ROWS, Judgement, judge
+from builder.metrics import judge_of
+from builder.pairing import measured
 from builder.prepare import FILES, files_of
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Step, StepResult
 from registry.contract.identity import TargetName
-from registry.contract.versions import VersionContract
+from registry.contract.versions import MetricName, VersionContract
 from registry.contract.wire import Wire
 
 JUDGEMENTS = "judgements.jsonl"
@@ -21,13 +23,16 @@ class JudgeParameters(Wire):
 
 
 class JudgeResult(StepResult):
+    """`metric` None: not every row has a label, or the answers can't be judged by one."""
+
     rows: int
-    right: int
     labelled: int
+    metric: MetricName | None
+    value: float | None
 
 
 def run(parameters: JudgeParameters, inputs: Inputs, out: Path) -> JudgeResult:
-    rows = right = labelled = 0
+    answered: list[Judgement] = []
     with (
         opened(inputs["model"], parameters.target, parameters.threads) as engine,
         (out / JUDGEMENTS).open("wb") as lines,
@@ -35,20 +40,27 @@ def run(parameters: JudgeParameters, inputs: Inputs, out: Path) -> JudgeResult:
         files = files_of(parameters.contract.pipeline, inputs)
         batch_rows = BATCH_ROWS if parameters.batchable else 1
         for judged in judge(engine, parameters.contract, inputs["rows"], batch_rows, files):
-            one = judged.judgement
-            rows += 1
-            labelled += one.truth is not None
-            right += one.truth is not None and one.truth == one.label
-            lines.write(one.model_dump_json().encode() + b"\n")
-    share = f", {right / labelled:.4f} of {labelled} labels right" if labelled else ", without labels"
+            answered.append(judged.judgement)
+            lines.write(judged.judgement.model_dump_json().encode() + b"\n")
+    by = judge_of(parameters.contract)
+    value = measured(by, answered)
+    metric = None if by is None or value is None else by.metric
+    labelled = sum(one.truth is not None for one in answered)
+    share = f", {metric} {value:.4f}" if metric else ""
+    if not metric:
+        share = ", without labels" if not labelled else f"; labels: {labelled}, and all of them count or none"
     return JudgeResult(
-        says=f"the source answered {rows} rows{share}", rows=rows, right=right, labelled=labelled
+        says=f"the source answered {len(answered)} rows{share}",
+        rows=len(answered),
+        labelled=labelled,
+        metric=metric,
+        value=value,
     )
 
 
 STEP = Step(
     name="judge",
-    revision=1,
+    revision=2,
     requires=("model", "rows"),
     accepts=(FILES,),
     outputs=(JUDGEMENTS,),

@@ -42,6 +42,7 @@ def run(parameters: OptimiseParameters, inputs: Inputs, out: Path) -> OptimiseRe
     best = source
     stages: tuple[tuple[str, Callable[[Path, Path], None]], ...] = (
         ("onnxslim", _slim),
+        ("hard-swish", _hard_swish),
         (f"onnxruntime {parameters.level}", lambda left, right: _ort(left, right, parameters.level)),
     )
     for number, (name, change) in enumerate(stages):
@@ -79,6 +80,16 @@ def _slim(source: Path, out: Path) -> None:
     onnx.save(slimmed, str(out))
 
 
+def _hard_swish(source: Path, out: Path) -> None:
+    import onnx
+
+    from builder.fusion import fuse_hard_swish
+
+    model = onnx.load(str(source))
+    fuse_hard_swish(model)
+    onnx.save(model, str(out))
+
+
 def _ort(source: Path, out: Path, level: Level) -> None:
     import onnxruntime
 
@@ -106,7 +117,7 @@ def _sentence(before: Counter[str], after: Counter[str], fused: dict[str, int]) 
 
 STEP = Step(
     name="optimise",
-    revision=1,
+    revision=2,
     requires=("model", "sample"),
     accepts=(),
     outputs=("model.onnx",),

@@ -20,11 +20,15 @@ BATCHED_ROWS = 15
 
 
 class ParityParameters(Wire):
-    """`classes`: the output whose highest score is the label. `max_rows` 1: never run in a batch."""
+    """`classes`: the output whose highest score is the label. `max_rows` 1: never run in a batch.
+
+    `source_target`: what the source is loaded for; None: the engine's own target.
+    """
 
     target: TargetName
     max_rows: int
     classes: str | None = None
+    source_target: TargetName | None = None
 
 
 class ParityResult(StepResult):
@@ -35,7 +39,7 @@ class ParityResult(StepResult):
 
 def run(parameters: ParityParameters, inputs: Inputs, out: Path) -> ParityResult:
     samples = read_samples(inputs["sample"])
-    with opened(inputs["source"], parameters.target) as source:
+    with opened(inputs["source"], parameters.source_target or parameters.target) as source:
         wanted = [_alone(source, sample, "source") for sample in samples]
     with opened(inputs["engine"], parameters.target) as engine:
         got = [_alone(engine, sample, "engine") for sample in samples]

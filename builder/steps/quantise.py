@@ -1,4 +1,4 @@
-"""quantise: INT8 for CPUs. Static ranges as QDQ (U8S8), or ranges taken anew from every batch (dynamic)."""
+"""quantise: INT8 by the target's scheme. Static ranges as QDQ, or ranges taken anew from every batch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,10 +49,10 @@ def run(parameters: QuantiseParameters, inputs: Inputs, out: Path) -> QuantiseRe
     chosen = quantisation.choose_nodes(model, operators, parameters.int8.exclude_nodes)
     kinds = {node.name: node.op_type for node in model.graph.node}
     engine = out / ENGINE
+    scheme = quantisation.scheme_of(parameters.target)
     if parameters.mode == "static":
-        _static(
-            model, engine, chosen, operators, parameters.int8, orjson.loads(inputs["ranges"].read_bytes())
-        )
+        ranges = orjson.loads(inputs["ranges"].read_bytes())[parameters.int8.calibrator]
+        _static(model, engine, chosen, operators, parameters.int8, scheme, ranges)
     else:
         _dynamic(model, engine, chosen, operators, parameters.int8)
     quantised = _quantised(engine, chosen)
@@ -62,11 +62,12 @@ def run(parameters: QuantiseParameters, inputs: Inputs, out: Path) -> QuantiseRe
             "operators "
             "with int8.operators, or leave this precision out"
         )
-    _prove_it_loads(engine, inputs["sample"], parameters.target)
+    prove_it_loads(engine, inputs["sample"], scheme.proven_by)
     names = sorted({kinds[name] for name in quantised})
     shrunk = engine.stat().st_size / inputs["model"].stat().st_size
+    how = scheme.name if parameters.mode == "static" else "dynamic"
     return QuantiseResult(
-        says=f"in INT8: {', '.join(names)} (nodes: {len(quantised)}); {shrunk:.0%} of the size",
+        says=f"in INT8 ({how}): {', '.join(names)} (nodes: {len(quantised)}); {shrunk:.0%} of the size",
         operators=operators,
         quantised=quantised,
         excluded=parameters.int8.exclude_nodes,
@@ -79,6 +80,7 @@ def _static(
     chosen: Sequence[str],
     operators: Sequence[str],
     options: Int8Options,
+    scheme: quantisation.Scheme,
     ranges: dict[str, tuple[float, float]],
 ) -> None:
     from onnxruntime.quantization import QuantType
@@ -95,15 +97,20 @@ def _static(
     quantiser = QDQQuantizer(
         model,
         options.per_channel,
-        False,
+        options.reduce_range and not scheme.signed,
         QuantType.QInt8,
-        QuantType.QUInt8,
+        QuantType.QInt8 if scheme.signed else QuantType.QUInt8,
         TensorsData(CalibrationMethod.MinMax, data),
         list(chosen),
         [],
         list(operators),
-        # The adjustment fails on Gemm with per-channel weights; it guards against biases beyond int32.
-        {"QDQDisableWeightAdjustForInt32Bias": True},
+        {
+            # The adjustment fails on Gemm with per-channel weights; it guards against biases beyond int32.
+            "QDQDisableWeightAdjustForInt32Bias": True,
+            "ActivationSymmetric": scheme.signed,
+            "WeightSymmetric": True,
+            "QuantizeBias": scheme.quantise_bias,
+        },
     )
     quantiser.quantize_model()
     quantiser.model.save_model_to_file(str(out))
@@ -121,6 +128,7 @@ def _dynamic(
         str(out),
         op_types_to_quantize=list(operators),
         per_channel=options.per_channel,
+        reduce_range=options.reduce_range,
         weight_type=QuantType.QInt8,
         nodes_to_quantize=list(chosen),
     )
@@ -143,7 +151,7 @@ def _quantised(engine: Path, chosen: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _prove_it_loads(engine: Path, sample: Path, target: str) -> None:
+def prove_it_loads(engine: Path, sample: Path, target: str) -> None:
     first = read_samples(sample)[0]
     with opened(engine, target) as loaded:
         try:
@@ -154,7 +162,7 @@ def _prove_it_loads(engine: Path, sample: Path, target: str) -> None:
 
 STEP = Step(
     name="quantise",
-    revision=1,
+    revision=2,
     requires=("model", "sample"),
     accepts=("ranges",),
     outputs=(ENGINE,),

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from builder.judging import BATCH_ROWS, Judgement, judge
+from builder.metrics import judge_of
+from builder.pairing import pair_rows
 from builder.prepare import FILES, files_of
 from builder.references import References
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from builder.verdict import Pairing, pair_rows, validation_report
+from builder.verdict import validation_report
 from registry.contract.datasets import RowForm
 from registry.contract.engines import ScoreReference, ValidationReport
 from registry.contract.identity import TargetName
@@ -58,7 +60,7 @@ def run(parameters: ValidateParameters, inputs: Inputs, out: Path) -> ValidateRe
                 references.add(judged.answer)
             sources.append(source)
             engines.append(judged.judgement)
-    pairing: Pairing = pair_rows(sources, engines)
+    pairing = pair_rows(judge_of(parameters.contract), sources, engines)
     report, says = validation_report(
         pairing, parameters.dataset, parameters.form, parameters.max_loss, left_out
     )
@@ -73,7 +75,7 @@ def _judgements(path: Path) -> Iterator[Judgement]:
 
 STEP = Step(
     name="validate",
-    revision=1,
+    revision=2,
     requires=("engine", "rows", "judgements"),
     accepts=("calibrated", FILES),
     outputs=(),

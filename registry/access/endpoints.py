@@ -7,11 +7,12 @@ from registry.contract.pages import Page
 from registry.contract.tokens import Role, SessionCreate, Token, TokenCreate, TokenRotate, TokenSecret, Whoami
 from registry.edge.pages import Limit, PageToken, after
 from registry.edge.route import EdgeRoute, transaction
+from registry.edge.sent import SentRoute
 from registry.edge.unit import UnitOfWork, requires
 
 router = APIRouter(prefix="/v1", tags=["access"], route_class=EdgeRoute)
 # Not `EdgeRoute`s: an answer that is kept under its Idempotency-Key would keep the secret with it.
-_sessions = APIRouter(tags=["access"])
+_sessions = APIRouter(tags=["access"], route_class=SentRoute)
 
 _ADMIN = requires(Role.ADMIN)
 

@@ -1,5 +1,6 @@
 """The object store: staging keys, final keys, presigned URLs. boto3 in threads, so the loop never waits."""
 
+import base64
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -118,6 +119,36 @@ class BlobStore:
             "upload_part",
             Params={"Bucket": self.bucket, "Key": staging_key, "UploadId": store_id, "PartNumber": number},
             ExpiresIn=self._presign_s,
+        )
+
+    def whole_url(self, staging_key: str) -> str:
+        """A presigned PUT of a whole object. Signing is local: no request is made."""
+        return self._s3.generate_presigned_url(
+            "put_object", Params={"Bucket": self.bucket, "Key": staging_key}, ExpiresIn=self._presign_s
+        )
+
+    async def read(self, key: str, size: int) -> bytes | None:
+        """An object of `size` bytes, or of one more where it is longer; None: it does not exist."""
+
+        def work() -> bytes | None:
+            try:
+                with self._s3.get_object(Bucket=self.bucket, Key=key)["Body"] as body:
+                    return body.read(size + 1)
+            except ClientError as error:
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") != 404:
+                    raise
+                return None
+
+        return await self._run(work)
+
+    async def write(self, key: str, content: bytes, sha256: bytes) -> None:
+        """A whole object; the store compares what arrives with the digest."""
+        checksum = base64.b64encode(sha256).decode()
+        await self._run(
+            lambda: (
+                self._s3.put_object(Bucket=self.bucket, Key=key, Body=content, ChecksumSHA256=checksum)
+                and None
+            )
         )
 
     async def send_part(self, staging_key: str, store_id: str, number: int, content: bytes) -> None:

@@ -6,10 +6,12 @@ from registry.contract.builds import Build, CachedStep, EngineWrite, StepWrite, 
 from registry.contract.engines import Engine, EngineReport
 from registry.contract.recipes import Recipe
 from registry.contract.tasks import BuildOrder
+from registry.contract.versions import Metric
 from registry.edge.unit import Unit
 from registry.errors import Conflict, Invalid
 from registry.lifecycle.builds import BuildEvent
 from registry.lifecycle.gates import judge
+from registry.models import metrics
 from registry.models import service as models
 from registry.tables.base import new_id
 from registry.tables.builds import BuildRow, EngineRow
@@ -58,9 +60,29 @@ async def put_engine(unit: Unit, build_id: str, body: EngineWrite) -> Engine:
             report={**body.engine.model_dump(mode="json"), "reasons": list(judgement.reasons)},
         ),
     )
+    if judgement.releasable:
+        metrics.add(unit, version, _measured(body.engine))
     (made,) = await represent_engines(unit.session, [kept])
     unit.audit("engine.record", f"engine:{made.id}", None, made)
     return made
+
+
+def _measured(engine: EngineReport) -> tuple[Metric, ...]:
+    """What validation measured of the engine, as a metric of its version."""
+    report = engine.validation
+    if report is None or report.engine_metric is None:
+        return ()
+    return (
+        Metric(
+            dataset=report.dataset,
+            name=report.metric,
+            value=report.engine_metric,
+            n=report.rows,
+            higher_is_better=report.higher_is_better,
+            measured_by="pipeline",
+            engine=engine.digest,
+        ),
+    )
 
 
 async def _check_engine(unit: Unit, row: BuildRow, engine: EngineReport) -> None:

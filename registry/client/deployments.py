@@ -10,6 +10,7 @@ from registry.contract.deployments import (
     Pin,
     PublishedNode,
 )
+from registry.contract.identity import NO_DEPLOYMENT
 from registry.contract.pages import Page
 from registry.contract.routes import Route
 from registry.contract.verdicts import DriftWindow
@@ -17,8 +18,10 @@ from registry.contract.wire import Command
 
 
 def at(ref: str, *more: str | int) -> str:
-    """Path below one deployment."""
+    """Path below one deployment. Raises ValueError for what can't be the name of one."""
     environment, _, name = ref.partition("/")
+    if not environment or not name:
+        raise ValueError(NO_DEPLOYMENT.format(ref))
     return path("deployments", environment, name, *more)
 
 

@@ -1,5 +1,6 @@
 """What can go wrong between a caller and the registry."""
 
+from registry.client.secrets import masked
 from registry.contract.problems import Problem
 
 
@@ -24,5 +25,7 @@ class Unreachable(Exception):
     """No answer came: the registry is down, or something between is."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"no answer from the registry at {url}: {cause}; check SLIPWAY_URL and that it runs")
+        super().__init__(
+            f"no answer from the registry at {masked(url)}: {cause}; check SLIPWAY_URL and that it runs"
+        )
         self.url = url

@@ -34,7 +34,7 @@ def download(client: Client, digest: str, dest: Path, *, progress: Progress | No
     # Cut, so that the longest name that a file may have leaves room for the rest.
     short = dest.name.encode()[:200].decode(errors="ignore")
     partial = dest.with_name(f".{short}.{digest[7:23]}.part")
-    with _alone(partial) as file:
+    with client.riding_out(), _alone(partial) as file:
         found = _fetch(client, digest, size, file, progress)
         if found != digest:
             partial.unlink()

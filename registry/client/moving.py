@@ -1,12 +1,12 @@
 """What sending and fetching share: errors, progress, patience, and a client of the object store."""
 
-import ssl
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
 
 import httpx
+
+from registry.client.tls import tls
 
 Progress = Callable[[int, int], None]
 
@@ -74,10 +74,4 @@ class Patience:
 
 def store() -> httpx.Client:
     """A client of its own for the object store: without the registry's token and address."""
-    return httpx.Client(timeout=_TIMEOUT, verify=_tls(), trust_env=False)
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Made once: reading the authorities' certificates takes longer than moving a small file."""
-    return httpx.create_ssl_context(trust_env=False)
+    return httpx.Client(timeout=_TIMEOUT, verify=tls(), trust_env=False)

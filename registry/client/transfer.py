@@ -46,11 +46,23 @@ def upload(
     """Uploads a file and waits until the registry has verified it; the answer is its digest.
 
     Nothing is sent when the registry has the bytes already, and only what is missing when an earlier call
-    was interrupted, even by a kill. `progress` gets bytes done and bytes in all. `timeout_s` bounds the wait
-    for the verification; None: that is not waited for. Raises UploadRejected, TransferFailed, ApiError,
-    Unreachable.
+    was interrupted, even by a kill. A registry that is away for a short while is waited for. `progress` gets
+    bytes done and bytes in all. `timeout_s` bounds the wait for the verification; None: that is not waited
+    for. Raises UploadRejected, TransferFailed, ApiError, Unreachable.
     """
     digest = digest or digest_of(source)
+    with client.riding_out():
+        return _upload(client, source, digest, progress, parallel, timeout_s)
+
+
+def _upload(
+    client: Client,
+    source: Path,
+    digest: str,
+    progress: Progress | None,
+    parallel: int,
+    timeout_s: float | None,
+) -> str:
     size = source.stat().st_size
     state = client(uploads.create(UploadCreate(digest=digest, size=size)))
     meter = Meter(size, progress)

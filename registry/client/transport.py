@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -14,12 +16,17 @@ from pydantic import ValidationError
 
 from registry.client.call import Call
 from registry.client.errors import ApiError, Unreachable
+from registry.client.given import address_of, token_of
+from registry.client.tls import tls
 from registry.contract.problems import Problem, ProblemType
 
 T = TypeVar("T")
 
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.2
+# A registry that crashed is started again within seconds.
+OUTAGE_S = 30.0
+OUTAGE_PAUSE_S = 0.5
 RETRIED = frozenset({502, 503, 504})
 
 
@@ -82,12 +89,36 @@ def _retry_after(response: httpx.Response, pause: float) -> float:
 
 
 class Client:
-    """Blocking face. `transport` serves a registry in the same process; safe to share between threads."""
+    """Blocking face. `transport` serves a registry in the same process; safe to share between threads.
 
-    def __init__(self, url: str, token: str = "", transport: httpx.BaseTransport | None = None) -> None:
-        self.url = url.rstrip("/")
-        self._token = token
-        self._http = httpx.Client(base_url=self.url, transport=transport, trust_env=False)
+    `tell` is given a sentence when an outage is ridden out.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        transport: httpx.BaseTransport | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.url = address_of(url, "what was given as address of the registry")
+        self._token = token_of(token, "what was given as token")
+        self._http = httpx.Client(base_url=self.url, transport=transport, verify=tls(), trust_env=False)
+        self._tell = tell
+        self._riding = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def riding_out(self) -> Iterator[None]:
+        """In the block a registry that is away is waited for, `OUTAGE_S` seconds in each call: long work
+        should not be lost to a restart. In all threads that use this client."""
+        with self._lock:
+            self._riding += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._riding -= 1
 
     def __call__(self, call: Call[T]) -> T:
         """Raises ApiError (the registry refused) or Unreachable (no answer after a few attempts)."""
@@ -110,7 +141,7 @@ class Client:
 
     def _send(self, call: Call[T]) -> httpx.Response:
         key = str(uuid.uuid4())
-        pauses = _pauses()
+        pauses = self._pauses()
         while True:
             try:
                 response = self._http.request(**_request(call, self._token, key))  # type: ignore[arg-type]
@@ -124,6 +155,17 @@ class Client:
                     return response
                 pause = _retry_after(response, pause)
             time.sleep(pause)
+
+    def _pauses(self) -> Iterator[float]:
+        """Those of every call, and then those of an outage that is ridden out."""
+        yield from _pauses()
+        if not self._riding:
+            return
+        if self._tell is not None:
+            self._tell(f"no answer from the registry; waiting up to {OUTAGE_S:g} s for it to come back")
+        end = time.monotonic() + OUTAGE_S
+        while time.monotonic() < end:
+            yield OUTAGE_PAUSE_S
 
     def close(self) -> None:
         self._http.close()
@@ -141,9 +183,9 @@ class AsyncClient:
     """Asynchronous face, the same rules as `Client`."""
 
     def __init__(self, url: str, token: str = "", transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.url = url.rstrip("/")
-        self._token = token
-        self._http = httpx.AsyncClient(base_url=self.url, transport=transport, trust_env=False)
+        self.url = address_of(url, "what was given as address of the registry")
+        self._token = token_of(token, "what was given as token")
+        self._http = httpx.AsyncClient(base_url=self.url, transport=transport, verify=tls(), trust_env=False)
 
     async def __call__(self, call: Call[T]) -> T:
         """Raises ApiError (the registry refused) or Unreachable (no answer after a few attempts)."""

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from registry.contract.engines import Engine, EngineReport
 from registry.contract.identity import Digest
 from registry.contract.recipes import Recipe
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Whole, Wire
 
 
 def _known_fields(value: object) -> object:
@@ -60,7 +60,7 @@ class StepReport(Wire):
     outputs: dict[str, Digest] = {}
     started_s: float = 0.0
     duration_s: float | None = None
-    peak_memory_bytes: int | None = None
+    peak_memory_bytes: Whole | None = None
     reproduce: str = ""
 
 
@@ -84,21 +84,21 @@ class Build(Wire):
 class StepWrite(Wire):
     """A worker's report of one step, replacing the earlier one of that name and engine."""
 
-    fence: int
+    fence: Whole
     step: StepReport
 
 
 class EngineWrite(Wire):
     """A worker's report of one engine, replacing the earlier one of that key in this build."""
 
-    fence: int
+    fence: Whole
     engine: EngineReport
 
 
 class TaskFinish(Wire):
     """`reason` says what failed, in words a person can act on; empty when it did not."""
 
-    fence: int
+    fence: Whole
     failed: bool = False
     reason: str = ""
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from registry.contract.identity import ArmId
-from registry.contract.wire import Wire
+from registry.contract.wire import LARGEST, Whole, Wire
 
 CLASS_LIMIT = 200
 SCORE_BINS = 64
@@ -125,17 +125,17 @@ def field_sizes(edges: CounterEdges) -> dict[str, int]:
 class SparseCells(Wire):
     """Non-zero cells of one field: parallel lists of index and cumulative value."""
 
-    at: tuple[int, ...]
-    n: tuple[int, ...]
+    at: tuple[Whole, ...]
+    n: tuple[Whole, ...]
 
 
 class CounterReport(Wire):
     """Node and incarnation are those of the enclosing report."""
 
-    worker: int = Field(ge=0)
+    worker: int = Field(ge=0, le=LARGEST)
     deployment: str
-    generation: int = Field(ge=1)
+    generation: int = Field(ge=1, le=LARGEST)
     arm: ArmId
-    seq: int = Field(ge=0)
+    seq: int = Field(ge=0, le=LARGEST)
     final: bool = False
     fields: dict[str, SparseCells]

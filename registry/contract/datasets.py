@@ -2,7 +2,9 @@
 
 Shards: `tar` holds one raw input per member (member name = row key); `npz` holds training-side tensors
 (one array per input name, rows first, and `__key__`). `index` is a JSONL blob with one line per row:
-{"key": …, "label": …, "split": …}. A golden file is JSONL: {"raw": base64, "inputs": {name: {dtype, shape,
+{"key": …, "label": …, "split": …, "source": …}. A label is what the contract's metric is measured by: a
+text, a number, a list of tags, or a list of {"label": …, "box": [x1, y1, x2, y2]} in pixels. `source`: where
+the row came from. A golden file is JSONL: {"raw": base64, "inputs": {name: {dtype, shape,
 data: base64}}, "outputs": {…}, "answer": {…}}, recorded by the training code.
 """
 
@@ -13,7 +15,7 @@ from pydantic import AwareDatetime, Field
 
 from registry.contract.identity import Digest, Name
 from registry.contract.versions import MAX_FILES, DatasetRef, FileEntry, Tags
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import LARGEST, Command, Wire
 
 DatasetKind = Literal["calibration", "validation", "reference", "golden", "training"]
 RowForm = Literal["raw", "tensors"]
@@ -27,7 +29,7 @@ class DatasetCreate(Command):
     form: RowForm
     shards: tuple[FileEntry, ...] = Field(min_length=1, max_length=MAX_FILES)
     index: FileEntry
-    rows: int = Field(ge=1)
+    rows: int = Field(ge=1, le=LARGEST)
     provenance: str = Field(default="", max_length=2048)
     tags: Tags = {}
     retain_until: AwareDatetime | None = None

@@ -1,9 +1,9 @@
 """Deployments: a model served under a name in an environment."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
 from registry.contract.identity import ArmId, Environment, Name
 from registry.contract.routes import BASIS_POINTS, ArmRole, Fence, Route, RoutingUnit, Share
@@ -31,7 +31,17 @@ class PlanStep(Wire):
     hold_s: float = Field(default=86_400, gt=0)
 
 
-DEFAULT_PLAN = (
+def _climbs(steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    shares = [step.share for step in steps]
+    if shares != sorted(set(shares)) or shares[-1] != BASIS_POINTS:
+        raise ValueError("a plan's shares must grow from step to step and end at 10000 (all traffic)")
+    return steps
+
+
+Plan = Annotated[tuple[PlanStep, ...], Field(min_length=1, max_length=50), AfterValidator(_climbs)]
+"""How a release widens: a policy's, and a promote's own."""
+
+DEFAULT_PLAN: Plan = (
     PlanStep(share=500),
     PlanStep(share=2_500),
     PlanStep(share=5_000),
@@ -67,33 +77,36 @@ class MetricsGate(Wire):
     max_loss: float = Field(default=0.01, ge=0)
 
 
+class CapacityNeed(Wire):
+    """What the deployment must carry at its peak. `price_per_hour` of one node, in any currency."""
+
+    peak_rps: float = Field(gt=0, le=1e9)
+    p99_ms: float = Field(gt=0, le=3.6e6)
+    price_per_hour: float | None = Field(default=None, ge=0, le=1e9)
+
+
 class Policy(Wire):
     """`auto_advance` False: steps are advanced by command; freeze and roll back stay automatic.
 
     `approvals` people of the role `approver_role`, none of them its author, must approve a release before it
-    starts. Rolling back and aborting need no approval.
+    starts. Rolling back and aborting need no approval. `capacity`: a candidate that needs more nodes than the
+    pool has is warned of when it starts.
     """
 
-    plan: tuple[PlanStep, ...] = Field(default=DEFAULT_PLAN, min_length=1, max_length=50)
+    plan: Plan = DEFAULT_PLAN
     auto_advance: bool = True
     auto_roll_back: bool = True
     allow_unproven: bool = False
     approvals: int = Field(default=0, ge=0, le=10)
     approver_role: Literal[Role.APPROVER, Role.RELEASER, Role.ADMIN] = Role.APPROVER
-    min_ready: int = Field(default=1, ge=1)
+    min_ready: int = Field(default=1, ge=1, le=100_000)
     standby_s: float = Field(default=86_400, ge=0)
     node_timeout_s: float = Field(default=60, gt=0)
     drain_limit_s: float = Field(default=10, gt=0, le=600)
     mirror: Share = 10_000
     tolerances: ReleaseTolerances = ReleaseTolerances()
     metrics_gate: MetricsGate | None = None
-
-    @model_validator(mode="after")
-    def _ascending(self) -> "Policy":
-        shares = [step.share for step in self.plan]
-        if shares != sorted(set(shares)) or shares[-1] != BASIS_POINTS:
-            raise ValueError("a plan's shares must grow from step to step and end at 10000 (all traffic)")
-        return self
+    capacity: CapacityNeed | None = added(None)
 
 
 class DeploymentCreate(Command):
@@ -123,7 +136,8 @@ class Deployment(Wire):
     """`requested` is the registry's route; what nodes observed is its own resource, `…/status`.
 
     `rollback_to`: where a rollback that names nothing goes when no release is under way. It is the last good
-    arm, or what served before it where that one was quarantined or archived since.
+    arm, or what served before it where that one was quarantined or archived since; None: nothing is known to
+    be good before stable, so a rollback has to name where to.
     """
 
     environment: Environment

@@ -19,6 +19,8 @@ Digest = Annotated[str, StringConstraints(pattern=DIGEST_PATTERN)]
 ArmId = Annotated[str, StringConstraints(pattern=ARM_PATTERN)]
 TargetName = Annotated[str, StringConstraints(pattern=TARGET_PATTERN, max_length=64)]
 
+NO_DEPLOYMENT = "{!r} is not a deployment; write ENVIRONMENT/NAME, for example prod/sentiment"
+
 _VERSION = re.compile(r"^(?P<model>[^@/]+)@(?P<number>[1-9][0-9]{0,8})(?:@(?P<precision>[a-z0-9-]+))?$")
 
 
@@ -64,5 +66,5 @@ def parse_deployment(text: str) -> DeploymentRef:
     """Raises ValueError with a sentence that says what form is wanted."""
     environment, slash, name = text.partition("/")
     if not slash or not re.match(ENVIRONMENT_PATTERN, environment) or not re.match(NAME_PATTERN, name):
-        raise ValueError(f"{text!r} is not a deployment; write ENVIRONMENT/NAME, for example prod/sentiment")
+        raise ValueError(NO_DEPLOYMENT.format(text))
     return DeploymentRef(environment, name)

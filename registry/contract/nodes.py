@@ -10,7 +10,7 @@ from registry.contract.counters import CounterEdges, CounterReport
 from registry.contract.identity import ArmId, Digest, Environment, Name, TargetName
 from registry.contract.routes import ArmRole, Fence, RoutingUnit, Share
 from registry.contract.versions import FileEntry, VersionContract
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import LARGEST, Command, Whole, Wire
 
 
 class EnrolmentCreate(Command):
@@ -27,8 +27,8 @@ class Enrolment(Wire):
 
 
 class Hardware(Wire):
-    cores: int
-    memory_bytes: int
+    cores: Whole
+    memory_bytes: Whole
     cpu_features: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
 
@@ -140,7 +140,7 @@ class SlotReport(Wire):
     reason: str = ""
     progress: float | None = None
     load_ms: dict[str, float] = {}
-    memory_bytes: int | None = None
+    memory_bytes: Whole | None = None
     standby: Literal["warm", "host", "disk"] | None = None
     bad_digest: bool = False
 
@@ -172,12 +172,12 @@ class Report(Wire):
     """`incarnation` is new with every start of the agent. `says`: the last decision, as a sentence."""
 
     incarnation: str = Field(min_length=1, max_length=64)
-    seq: int = Field(ge=0)
+    seq: int = Field(ge=0, le=LARGEST)
     slots: tuple[SlotReport, ...] = ()
     deployments: tuple[DeploymentReport, ...] = ()
     counters: tuple[CounterReport, ...] = ()
     overrides: tuple[Override, ...] = ()
-    memory_free_bytes: int | None = None
+    memory_free_bytes: Whole | None = None
     address: str | None = None
     says: str = Field(default="", max_length=2048)
     version: str = ""

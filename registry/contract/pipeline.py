@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from registry.contract.wire import Wire, added
+from registry.contract.wire import LARGEST, Whole, Wire, added
 
 FilePath = Annotated[str, Field(min_length=1, max_length=512)]
 FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
@@ -156,7 +156,7 @@ class Column(Wire):
     categories: tuple[str, ...] = ()
     one_hot: bool = False
     missing: Finite | Literal["nan"] | None = None
-    unknown: int | None = None
+    unknown: Whole | None = None
 
     @property
     def width(self) -> int:
@@ -263,7 +263,7 @@ class Regress(Wire):
     kind: Literal["regress"] = "regress"
     output: str
     field: FieldName = added("value")
-    column: int | None = added(None, ge=0)
+    column: int | None = added(None, ge=0, le=LARGEST)
     scale: Finite = added(1.0)
     offset: Finite = added(0.0)
     low: Finite | None = added(None)
@@ -286,7 +286,7 @@ class Ctc(Wire):
     output: str
     tokens: tuple[str, ...] = ()
     file: FilePath | None = None
-    blank: int = Field(default=0, ge=0)
+    blank: int = Field(default=0, ge=0, le=LARGEST)
     softmax: bool = False
 
     @property
@@ -305,8 +305,8 @@ class TokenText(Wire):
     output: str
     tokenizer: Literal["huggingface", "vocabulary"] = "huggingface"
     file: FilePath
-    stop: int | None = None
-    skip: tuple[int, ...] = ()
+    stop: Whole | None = None
+    skip: tuple[Whole, ...] = ()
     joiner: str = " "
 
     @property
@@ -334,7 +334,7 @@ class Detect(Wire):
     objectness: bool = False
     sigmoid: bool = False
     softmax: bool = False
-    background: int | None = Field(default=None, ge=0)
+    background: int | None = Field(default=None, ge=0, le=LARGEST)
     labels: tuple[str, ...] = ()
     threshold: float = Field(default=0.25, ge=0, le=1)
     iou: float = Field(default=0.45, ge=0, le=1)

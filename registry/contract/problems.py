@@ -35,6 +35,9 @@ class FieldError(Wire):
     where: str
     what: str
 
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" if self.where else self.what
+
 
 class Problem(Wire):
     """`hint` says how to mend it; `reasons` are guard sentences, word for word."""

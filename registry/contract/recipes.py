@@ -7,7 +7,7 @@ from pydantic import Field
 
 from registry.contract.identity import TargetName
 from registry.contract.versions import DatasetRef
-from registry.contract.wire import Command, Wire, added
+from registry.contract.wire import LARGEST, Command, Wire, added
 
 
 class Precision(StrEnum):
@@ -24,7 +24,8 @@ class Tolerances(Wire):
 
     parity: cosine ≥ `min_cosine` and SQNR ≥ `min_sqnr_db` per output, flips ≤ `max_flip_rate`;
     validation: upper 95 % bound of the loss (of flips, without labels) ≤ `max_loss`;
-    speed: source p50 / engine p50 ≥ `min_speed_ratio` (None: no gate; precisions below FP32 default to 1).
+    speed: source / engine time ≥ `min_speed_ratio` (None: static and dynamic
+    INT8 must be as fast as the source; the others, which are made for their size, have no gate).
     """
 
     min_cosine: float = 0.98
@@ -35,13 +36,40 @@ class Tolerances(Wire):
     golden_max_abs: float = Field(default=1e-4, ge=0)
 
 
+Calibrator = Literal["minmax", "entropy", "percentile", "mse"]
+
+
 class Int8Options(Wire):
-    """`operators`: the ONNX operator types that are quantised; empty: the precision's default set."""
+    """`operators`: the ONNX operator types that are quantised; empty: the precision's default set.
+
+    `percentile`: what the calibrator of that name keeps of a tensor's values, in percent; both tails lose
+    alike. `block`: weights that share a scale in the weight-only precisions (along the summed axis).
+    `reduce_range`: weights in 7 bits, so that sums of U8S8 products don't saturate on x86 CPUs without VNNI.
+    """
 
     operators: tuple[str, ...] = ()
     exclude_nodes: tuple[str, ...] = ()
     per_channel: bool = True
-    calibrator: Literal["minmax"] = "minmax"
+    calibrator: Calibrator = "minmax"
+    percentile: float = added(99.99, gt=50, lt=100)
+    block: Literal[16, 32, 64, 128, 256] = added(32)
+    reduce_range: bool = added(False)
+
+
+class SearchOptions(Wire):
+    """Search instead of failing: when INT8 misses a gate, other calibrators, granularities, operators and
+    exclusions are tried, until one passes all gates or the budget is spent (the recipe's own included)."""
+
+    candidates: int = Field(default=24, ge=1, le=500)
+    seconds: float = Field(default=3600, gt=0, le=86_400)
+
+
+class PruneOptions(Wire):
+    """Sets the share `sparsity` of each layer's weights to zero, those of the least magnitude first."""
+
+    sparsity: float = Field(gt=0, lt=1)
+    operators: tuple[str, ...] = ("Conv", "Gemm", "MatMul")
+    exclude_nodes: tuple[str, ...] = ()
 
 
 class ImportOptions(Wire):
@@ -58,7 +86,7 @@ class Limits(Wire):
     """Of every step's subprocess."""
 
     step_timeout_s: float = Field(default=1800, gt=0, le=86_400)
-    step_memory_mib: int = Field(default=8192, ge=256)
+    step_memory_mib: int = Field(default=8192, ge=256, le=1 << 24)
 
 
 class Recipe(Command):
@@ -69,8 +97,10 @@ class Recipe(Command):
     calibration: DatasetRef | None = None
     validation: DatasetRef | None = None
     optimise: bool = True
-    opset: int | None = Field(default=None, ge=17)
+    opset: int | None = Field(default=None, ge=17, le=LARGEST)
     importing: ImportOptions = added(ImportOptions())
     int8: Int8Options = Int8Options()
+    search: SearchOptions | None = added(None)
+    prune: PruneOptions | None = added(None)
     tolerances: Tolerances = Tolerances()
     limits: Limits = Limits()

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from registry.contract.deployments import Arm, PlanStep
+from registry.contract.deployments import Arm, Plan, PlanStep
 from registry.contract.tokens import Role
 from registry.contract.verdicts import Verdict
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Whole, Wire, added
 
 
 class ReleasePhase(StrEnum):
@@ -37,11 +37,12 @@ class Hold(StrEnum):
 class Promote(Command):
     """`version`: MODEL@NUMBER or MODEL@NUMBER@PRECISION (default: the best released precision, fp32).
 
-    `supersede` ends the active release of the deployment first; without it a second one answers 409.
+    `plan`: instead of the policy's; a first release has one step all the same. `supersede` ends the active
+    release of the deployment first; without it a second one answers 409.
     """
 
     version: str
-    plan: tuple[PlanStep, ...] | None = None
+    plan: Plan | None = None
     reason: str = Field(default="", max_length=1024)
     supersede: bool = False
 
@@ -50,22 +51,24 @@ class Transition(Command):
     """Body of advance, pause, resume, abort, approve, withdraw."""
 
     reason: str = Field(default="", max_length=1024)
-    expected_revision: int | None = None
+    expected_revision: Whole | None = None
 
 
 class Reject(Command):
     """One person's no ends a release that awaits approval; it needs a reason."""
 
     reason: str = Field(min_length=1, max_length=1024)
-    expected_revision: int | None = None
+    expected_revision: Whole | None = None
 
 
 class Guard(Wire):
-    """One start guard: `skipped` where a first release has nothing to compare with."""
+    """One start guard: `skipped` where a first release has nothing to compare with. `warning`: it passes, and
+    its reason is to be read before the release goes on."""
 
     name: str
     outcome: Literal["passed", "failed", "skipped"]
     reason: str
+    warning: bool = added(False)
 
 
 class StepChange(Wire):
@@ -127,7 +130,7 @@ class RollBack(Command):
 
     to: str | None = Field(default=None, description="MODEL@NUMBER[@PRECISION] or an arm id")
     reason: str = Field(default="", max_length=1024)
-    expected_generation: int | None = None
+    expected_generation: Whole | None = None
     allow_unfit: bool = False
     wait: float | None = Field(default=None, ge=0, le=30)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from registry.contract.counters import CounterEdges
 from registry.contract.identity import ArmId
-from registry.contract.wire import Wire
+from registry.contract.wire import LARGEST, Wire
 
 BASIS_POINTS = 10_000
 Share = Annotated[int, Field(ge=0, le=BASIS_POINTS)]
@@ -18,8 +18,8 @@ class Fence(Wire):
     """Compared in order timeline, generation; another registry id is never comparable."""
 
     registry_id: str
-    timeline: int = Field(ge=1)
-    generation: int = Field(ge=0)
+    timeline: int = Field(ge=1, le=LARGEST)
+    generation: int = Field(ge=0, le=LARGEST)
 
     def supersedes(self, other: "Fence | None") -> bool:
         """True when a holder of `other` must take this one. Another registry's fence never supersedes."""

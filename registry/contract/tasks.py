@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from registry.contract.identity import Digest
-from registry.contract.wire import Wire
+from registry.contract.wire import LARGEST, Whole, Wire
 
 
 class TaskPhase(StrEnum):
@@ -55,23 +55,23 @@ class Lease(Wire):
 class Fenced(Wire):
     """Proof of the lease, part of every write of a worker."""
 
-    fence: int
+    fence: Whole
 
 
 class LogChunk(Wire):
     """At most 64 KiB of text, in order by `seq` (a repeated one is ignored)."""
 
-    fence: int
-    seq: int = Field(ge=0)
+    fence: Whole
+    seq: int = Field(ge=0, le=LARGEST)
     text: str = Field(max_length=65_536)
 
 
 class VerifyResult(Wire):
     """What the worker read: its digest, size and the store's ETag."""
 
-    fence: int
+    fence: Whole
     digest: Digest
-    size: int
+    size: Whole
     etag: str
 
 

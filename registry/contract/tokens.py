@@ -10,6 +10,8 @@ from pydantic import AfterValidator, Field
 from registry.contract.identity import Environment, Name
 from registry.contract.wire import Command, Wire
 
+LONGEST_LIFE_S = 100 * 365 * 86_400
+
 
 class Role(StrEnum):
     VIEWER = "viewer"
@@ -46,7 +48,7 @@ class TokenCreate(Command):
     roles: tuple[Role, ...] = Field(min_length=1)
     models: tuple[Name, ...] = ()
     environments: tuple[Environment, ...] = ()
-    expires_in_s: int | None = Field(default=None, ge=1)
+    expires_in_s: int | None = Field(default=None, ge=1, le=LONGEST_LIFE_S)
 
 
 class TokenRotate(Command):
@@ -54,7 +56,7 @@ class TokenRotate(Command):
     as long as the old one had when it was made."""
 
     grace_s: int = Field(default=86_400, ge=0, le=2_592_000)
-    expires_in_s: int | None = Field(default=None, ge=1)
+    expires_in_s: int | None = Field(default=None, ge=1, le=LONGEST_LIFE_S)
 
 
 class SessionCreate(Command):

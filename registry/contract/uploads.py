@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from registry.contract.identity import Digest
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import LARGEST, Command, Wire
 
 
 class UploadPhase(StrEnum):
@@ -23,7 +23,7 @@ class UploadPhase(StrEnum):
 
 class UploadCreate(Command):
     digest: Digest
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=LARGEST)
 
 
 class Part(Wire):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from registry.contract.identity import Digest, Name
 from registry.contract.pipeline import PipelineSpec
-from registry.contract.wire import Command, Wire, added
+from registry.contract.wire import LARGEST, Command, Whole, Wire, added
 
 Tags = dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=256)]]
 
@@ -63,7 +63,7 @@ class TensorSpec(Wire):
 
     name: str = Field(min_length=1, max_length=256)
     dtype: Dtype
-    shape: tuple[Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1)], ...]
+    shape: tuple[Annotated[int, Field(ge=0, le=LARGEST)] | Annotated[str, Field(min_length=1)], ...]
 
 
 class Signature(Wire):
@@ -106,11 +106,16 @@ class SourceOptions(Wire):
     function: str = Field(default="serving_default", min_length=1, max_length=256)
 
 
+MetricName = Literal["accuracy", "exact_match", "f1", "ap50", "mae", "rmse"]
+"""`f1` and `ap50` of boxes are at an overlap of .5; `mae` and `rmse` are better when they are lower."""
+
+
 class VersionContract(Wire):
     """What a version promises to callers and watchers. Part of the sealed version.
 
     `golden` names a file of the version's manifest (`golden.jsonl`, see `datasets`); without it the
-    version is *unproven*.
+    version is *unproven*. `metric` is what validation judges its answers by; None: the first one of its
+    post-processing (labels: accuracy; texts: exact_match; tags and boxes: f1; numbers: mae).
     """
 
     signature: Signature
@@ -119,6 +124,7 @@ class VersionContract(Wire):
     batch: BatchRule = BatchRule()
     golden: str | None = None
     source: SourceOptions = added(SourceOptions())
+    metric: MetricName | None = added(None)
 
 
 class FileEntry(Wire):
@@ -126,7 +132,7 @@ class FileEntry(Wire):
 
     path: str = Field(min_length=1, max_length=512)
     digest: Digest
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=LARGEST)
 
 
 class Framework(StrEnum):
@@ -145,7 +151,7 @@ class DatasetRef(Wire):
     """A data set by name and version, `valset@2`."""
 
     name: Name
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, lt=1_000_000_000)
 
 
 class Lineage(Wire):
@@ -153,7 +159,7 @@ class Lineage(Wire):
     commit: str | None = Field(default=None, max_length=64)
     training_run: str | None = Field(default=None, max_length=256)
     training_data: DatasetRef | None = None
-    parent_version: int | None = Field(default=None, ge=1)
+    parent_version: int | None = Field(default=None, ge=1, lt=1_000_000_000)
     parameters: dict[str, str] = {}
 
 
@@ -204,7 +210,7 @@ class StageChange(Command):
     """Body of archive, restore and quarantine."""
 
     reason: str = Field(min_length=1, max_length=1024)
-    expected_revision: int | None = None
+    expected_revision: Whole | None = None
 
 
 class Metric(Wire):
@@ -214,7 +220,7 @@ class Metric(Wire):
     split: str = Field(default="all", max_length=64)
     name: str = Field(pattern=r"^[a-z][a-z0-9_.]{0,63}$")
     value: float = Field(allow_inf_nan=False)
-    n: int = Field(ge=1)
+    n: int = Field(ge=1, lt=1 << 31)
     higher_is_better: bool = True
     low: float | None = Field(default=None, allow_inf_nan=False)
     high: float | None = Field(default=None, allow_inf_nan=False)

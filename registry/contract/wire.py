@@ -1,7 +1,7 @@
 """The two bases of all wire types, and the digest of a wire value."""
 
 import hashlib
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +17,12 @@ class Command(BaseModel):
     """What a person asks for: immutable, unknown fields are refused (a typo must not be lost)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+LARGEST = 2**63 - 1
+
+Whole = Annotated[int, Field(ge=-LARGEST - 1, le=LARGEST)]
+"""What a 64-bit column holds and every reader of JSON can read: every whole number of a request is one."""
 
 
 def added(default: Any, **constraints: Any) -> Any:

@@ -32,9 +32,15 @@ async def rollback_target(
 ) -> Arm | None:
     """Where a rollback that names nothing goes when no release is under way: the last good arm, or what
     served before it where that one is unfit by now. On the worst night the one button has to lead to
-    something that may serve; only where there is nothing else, it names the unfit one, and asks."""
+    something that may serve; only where there is nothing else, it names the unfit one, and asks.
+
+    None: nothing is known to be good before stable. The last good arm is what the newest completion replaced,
+    so it tells nothing where a rollback went further back since: from there it would lead forward again.
+    """
     if last_good is None or last_good.id == deployment.stable_arm:
         return last_good
+    if await repository.completed_arm(session, deployment.id) != deployment.stable_arm:
+        return None
     if await unfit(session, last_good) is None:
         return last_good
     return next(iter(await fit_arms(session, deployment)), last_good)

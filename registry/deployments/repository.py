@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.deployments import Arm
-from registry.contract.routes import Route
+from registry.contract.routes import Route, RouteCause
 from registry.edge.principal import Principal
 from registry.errors import NotFound
 from registry.tables.deployments import ArmRow, DeploymentRow, RouteRow
@@ -169,6 +169,21 @@ async def arms_served(session: AsyncSession, deployment_id: str) -> list[str]:
         {"id": deployment_id},
     )
     return list(found.scalars())
+
+
+async def completed_arm(session: AsyncSession, deployment_id: str) -> str | None:
+    """The arm that the newest completion made stable; None: no release has completed yet."""
+    found = await session.execute(
+        text(
+            """
+            SELECT entry->>'arm' FROM routes r, jsonb_array_elements(r.body->'arms') AS entry
+            WHERE r.deployment_id = :id AND r.cause = :cause AND (entry->>'share')::int = 10000
+            ORDER BY r.generation DESC LIMIT 1
+            """
+        ),
+        {"id": deployment_id, "cause": RouteCause.COMPLETE.value},
+    )
+    return found.scalar_one_or_none()
 
 
 async def notify(session: AsyncSession, deployment_id: str, generation: int) -> None:

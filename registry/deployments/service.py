@@ -18,8 +18,9 @@ from registry.contract.tokens import Role
 from registry.deployments import repository
 from registry.deployments.fitness import rollback_target
 from registry.edge.unit import Unit
-from registry.errors import Conflict, NotFound
+from registry.errors import Conflict, Invalid, NotFound
 from registry.lifecycle.approvals import weakens
+from registry.lifecycle.units import unit_faults
 from registry.models import service as models
 from registry.tables.base import new_id
 from registry.tables.deployments import DeploymentRow
@@ -63,9 +64,10 @@ async def represent(
 
 
 async def create(unit: Unit, body: DeploymentCreate) -> Deployment:
-    """Raises NotFound (no such model) and Conflict (the name is taken)."""
+    """Raises NotFound (no such model), Conflict (the name is taken) and Invalid."""
     unit.principal.require_environment(body.environment)
     unit.principal.require_model(body.model)
+    _check_unit(body.unit)
     await models.model_row(unit.session, body.model)
     row = DeploymentRow(
         id=new_id("dep"),
@@ -91,6 +93,12 @@ async def create(unit: Unit, body: DeploymentCreate) -> Deployment:
     return made
 
 
+def _check_unit(asked: RoutingUnit) -> None:
+    faults = unit_faults(asked)
+    if faults:
+        raise Invalid("; ".join(faults), "correct the deployment's unit", faults)
+
+
 async def patch(unit: Unit, row: DeploymentRow, body: DeploymentPatch) -> Deployment:
     """A running release keeps the policy that it started with. Fewer or other approvals are for admins."""
     unit.principal.require_environment(row.environment)
@@ -100,6 +108,7 @@ async def patch(unit: Unit, row: DeploymentRow, body: DeploymentPatch) -> Deploy
     if body.selector is not None:
         row.selector = body.selector
     if body.unit is not None:
+        _check_unit(body.unit)
         row.unit = body.unit.model_dump(mode="json")
     if body.policy is not None:
         row.policy = body.policy.model_dump(mode="json")

@@ -1,7 +1,7 @@
 """One answer per key: a repeated write gets the first one's answer, a different one is refused.
 
 An answer may hold presigned URLs, so it is kept sealed: with the caller's secret, which the database does
-not know, and with nothing less.
+not know, and with nothing less. What the tables show anyway is kept as it is (see `models.quick_create`).
 """
 
 import hashlib

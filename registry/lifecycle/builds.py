@@ -28,4 +28,5 @@ BUILD_MOVES = MoveTable(
         Phase.FAILED: {BuildEvent.RETRY: Phase.QUEUED},
         Phase.CANCELLED: {BuildEvent.RETRY: Phase.QUEUED},
     },
+    inner=frozenset({BuildEvent.START, BuildEvent.FINISH, BuildEvent.FAIL}),
 )

@@ -39,6 +39,14 @@ class MetricFacts:
 
 
 @dataclass(frozen=True)
+class CapacityFacts:
+    """Whether the pool carries the policy's peak with the candidate, as a sentence too."""
+
+    enough: bool
+    says: str
+
+
+@dataclass(frozen=True)
 class StartFacts:
     version: str
     precision: str
@@ -52,6 +60,7 @@ class StartFacts:
     first: bool
     metric: MetricFacts | None
     servable: bool = True
+    capacity: CapacityFacts | None = None
 
 
 def _passed(name: str, reason: str) -> Guard:
@@ -171,6 +180,13 @@ def metrics_guard(facts: StartFacts) -> Guard:
     return _passed(name, figures)
 
 
+def capacity_guard(facts: CapacityFacts) -> Guard:
+    """Never refuses: a bench is no load test, and a pool may be about to grow."""
+    if facts.enough:
+        return _passed("capacity", facts.says)
+    return Guard(name="capacity", outcome="passed", reason=f"warning: {facts.says}", warning=True)
+
+
 def start_guards(facts: StartFacts) -> tuple[Guard, ...]:
     """All of them, always: a person sees every reason at once."""
 
@@ -182,5 +198,7 @@ def start_guards(facts: StartFacts) -> tuple[Guard, ...]:
         yield pool_guard(facts)
         yield memory_guard(facts)
         yield metrics_guard(facts)
+        if facts.capacity is not None:
+            yield capacity_guard(facts.capacity)
 
     return tuple(each())

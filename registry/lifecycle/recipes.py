@@ -6,6 +6,8 @@ from typing import assert_never
 from registry.contract.recipes import Precision, Recipe
 from registry.contract.versions import Framework
 
+# Of the ONNX release that workers have.
+NEWEST_OPSET = 28
 CALIBRATED = (Precision.INT8_STATIC,)
 
 
@@ -39,6 +41,8 @@ def _faults(recipe: Recipe) -> Iterator[str]:
         yield f"{calibrated[0]} needs a calibration set: name one in recipe.calibration"
     if recipe.calibration is not None and recipe.calibration == recipe.validation:
         yield "an engine can't be judged on the rows it was calibrated on: name another validation set"
+    if recipe.opset is not None and recipe.opset > NEWEST_OPSET:
+        yield f"there is no opset {recipe.opset}; the newest one is {NEWEST_OPSET}"
     queues = sorted({queue_of(target) for target in recipe.targets})
     if len(queues) > 1:
         yield f"the targets need different machines ({', '.join(queues)}): make one build for each"

@@ -56,6 +56,17 @@ RELEASE_MOVES = MoveTable(
         Phase.COMPLETED: {ReleaseEvent.ROLL_BACK: Phase.ROLLING_BACK},
         Phase.ROLLING_BACK: {ReleaseEvent.RETURNED: Phase.ROLLED_BACK},
     },
+    inner=frozenset(
+        {
+            ReleaseEvent.SUBMIT,
+            ReleaseEvent.START,
+            ReleaseEvent.PREPARED,
+            ReleaseEvent.CONVERGED,
+            ReleaseEvent.RETURNED,
+            ReleaseEvent.FAIL,
+        }
+    ),
+    words={ReleaseEvent.STEP: "advance", ReleaseEvent.LAST_STEP: "advance"},
 )
 
 # One of these at a time per deployment. A release that is being rolled back is over as far as the next

@@ -55,4 +55,15 @@ def plan_of(plan: Sequence[PlanStep], first: bool) -> tuple[PlanStep, ...]:
 
 
 def is_last(plan: Sequence[PlanStep], step: int) -> bool:
-    return step >= len(plan) - 1
+    """Whether the candidate has everything then: only from there a release completes."""
+    return step >= len(plan) or plan[step].share == BASIS_POINTS
+
+
+def exhausted(plan: Sequence[PlanStep], step: int) -> str | None:
+    """Why no step follows `step` (-1: none was taken yet); None: one does, or the release completes there."""
+    if step + 1 < len(plan) or is_last(plan, step):
+        return None
+    return (
+        f"the plan ends at {plan[step].share / 100:g} % and a release completes only from 100 %: "
+        "abort it, and promote with a plan that ends at 10000"
+    )

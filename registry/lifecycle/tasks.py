@@ -30,4 +30,5 @@ TASK_MOVES = MoveTable(
             TaskEvent.CANCEL: Phase.CANCELLED,
         },
     },
+    inner=frozenset({TaskEvent.EXHAUST}),
 )

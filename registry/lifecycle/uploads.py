@@ -23,4 +23,5 @@ UPLOAD_MOVES = MoveTable(
             UploadEvent.MISMATCHED: Phase.REJECTED,
         },
     },
+    inner=frozenset({UploadEvent.VERIFIED, UploadEvent.MISMATCHED}),
 )

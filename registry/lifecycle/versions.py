@@ -40,4 +40,5 @@ VERSION_MOVES = MoveTable(
             VersionEvent.QUARANTINE: Stage.QUARANTINED,
         },
     },
+    inner=frozenset({VersionEvent.VERIFIED, VersionEvent.MISMATCHED, VersionEvent.FAILED}),
 )

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import orjson
-from pydantic import ValidationError
 
+from registry.contract import asked
 from registry.contract.versions import (
     BatchRule,
     Dtype,
@@ -161,11 +161,9 @@ def _contract(
     given = next((text for path, text in texts.items() if path.endswith(CONTRACT_FILE)), None)
     if given is not None:
         try:
-            return VersionContract.model_validate_json(given)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise _Unservable(f"{CONTRACT_FILE} is no contract: {where}: {first['msg']}") from error
+            return asked.read(VersionContract, given.encode())
+        except asked.Misread as error:
+            raise _Unservable(f"{CONTRACT_FILE} is no contract: {error.errors[0]}") from error
     if not flavours:
         raise _Unservable(f"there is no {MLMODEL} file that names a flavour")
     if framework is not Framework.ONNX:

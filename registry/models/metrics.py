@@ -1,5 +1,7 @@
 """Use cases of metrics: append-only numbers per version and data set."""
 
+from collections.abc import Iterable
+
 from registry.contract.pages import Page
 from registry.contract.versions import Metric, MetricsAppend
 from registry.datasets import service as datasets
@@ -7,7 +9,7 @@ from registry.edge.unit import Unit
 from registry.errors import Invalid
 from registry.models import service, version_queries
 from registry.models.represent import represent_metric
-from registry.tables.models import MetricRow
+from registry.tables.models import MetricRow, VersionRow
 
 
 async def listing(unit: Unit, model: str, number: int) -> Page[Metric]:
@@ -29,6 +31,14 @@ async def append(unit: Unit, model: str, number: int, body: MetricsAppend) -> Pa
                 "low is the lower end of the interval",
             )
     await datasets.require_known(unit.session, {metric.dataset for metric in body.metrics})
+    add(unit, version, body.metrics)
+    await unit.session.flush()
+    unit.audit("metrics.append", version.subject, None, body)
+    return await listing(unit, model, number)
+
+
+def add(unit: Unit, version: VersionRow, metrics: Iterable[Metric]) -> None:
+    """Records what was measured; the data sets are known, and whoever measured says so in the trail."""
     unit.session.add_all(
         MetricRow(
             version_id=version.id,
@@ -45,8 +55,5 @@ async def append(unit: Unit, model: str, number: int, body: MetricsAppend) -> Pa
             engine=metric.engine,
             recorded_by=unit.actor,
         )
-        for metric in body.metrics
+        for metric in metrics
     )
-    await unit.session.flush()
-    unit.audit("metrics.append", version.subject, None, body)
-    return await listing(unit, model, number)

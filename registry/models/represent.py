@@ -27,15 +27,21 @@ def represent_model(row: ModelRow) -> Model:
 
 
 @lru_cache(maxsize=1024)
-def _parsed(contract: bytes) -> VersionContract:
+def _parsed(contract: bytes | str) -> VersionContract:
     """Contracts are immutable, and versions of a model mostly share one; parsing it was most of a page."""
     return VersionContract.model_validate_json(contract)
+
+
+def _contract(found: str | dict[str, Any]) -> VersionContract:
+    """Searches ask for its text."""
+    return _parsed(found if isinstance(found, str) else orjson.dumps(found))
 
 
 def represent_version(
     row: VersionRow | Any, aliases: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> Version:
     """`row` may be any row with the columns of a version. `aliases`: names of this version."""
+    contract = _contract(row.contract)
     return Version.model_validate(
         {
             "model": row.model,
@@ -46,8 +52,8 @@ def represent_version(
             "framework": row.framework,
             "files": row.files,
             "digest": row.digest,
-            "contract": _parsed(orjson.dumps(row.contract)),
-            "proven": row.contract.get("golden") is not None,
+            "contract": contract,
+            "proven": contract.golden is not None,
             "lineage": row.lineage,
             "description": row.description,
             "tags": row.tags,

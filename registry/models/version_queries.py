@@ -184,7 +184,8 @@ async def metrics(session: AsyncSession, version_id: str) -> Sequence[MetricRow]
 async def newest_metric(
     session: AsyncSession, version_id: str, dataset: DatasetRef, name: str
 ) -> MetricRow | None:
-    """Of the whole data set where that was measured, else of any split."""
+    """The training side's where it measured, else that of our own pipeline; of the whole data set where that
+    was measured, else of any split."""
     query = (
         select(MetricRow)
         .where(
@@ -193,7 +194,11 @@ async def newest_metric(
             MetricRow.dataset_version == dataset.version,
             MetricRow.name == name,
         )
-        .order_by((MetricRow.split == "all").desc(), MetricRow.id.desc())
+        .order_by(
+            (MetricRow.measured_by == "training").desc(),
+            (MetricRow.split == "all").desc(),
+            MetricRow.id.desc(),
+        )
         .limit(1)
     )
     return (await session.execute(query)).scalar_one_or_none()

@@ -25,8 +25,11 @@ from registry.lifecycle.releases import ACTIVE_PHASES
 from registry.lifecycle.searching import Key, Order
 from registry.tables.models import COMMIT, TRAINING_NAME, TRAINING_RUN, TRAINING_VERSION, VersionRow
 
-# What `represent.represent_version` reads of a row.
-COLUMNS = ", ".join(f"v.{column.name}" for column in VersionRow.__table__.columns)
+# What `represent.represent_version` reads of a row; a contract as text is looked up, not parsed again.
+COLUMNS = ", ".join(
+    "CAST(v.contract AS text) AS contract" if column.name == "contract" else f"v.{column.name}"
+    for column in VersionRow.__table__.columns
+)
 ALIASES = """ARRAY(
     SELECT a.name FROM aliases a WHERE a.model = v.model AND a.version = v.number ORDER BY a.name
 ) AS alias_names"""
@@ -38,6 +41,10 @@ SIGNS: Mapping[Op, str] = {
     Op.GT: ">",
     Op.GE: ">=",
 }
+
+# So many versions are looked at one by one rather than in the order of an index.
+FEW_MEASURED = 1000
+FEW_OTHERWISE = 3000
 
 
 class Bound(dict[str, Any]):
@@ -73,36 +80,96 @@ def statement(
 ) -> tuple[str, Bound]:
     """The one statement of a page, and its parameters."""
     bound = Bound()
-    tables, measured = "versions v", "NULL"
-    wheres = [_condition(term, bound) for term in terms]
-    if isinstance(order.by, MetricRef):
-        tables, measured = "metrics m JOIN versions v ON v.id = m.version_id", "m.value"
-        wheres.insert(
-            0, f"{_of('m', order.by, bound)} AND m.id = {_newest('id', 'm.version_id', order.by, bound)}"
-        )
-        # By the metric's own columns: that is the order of its index.
-        keys: tuple[str, ...] = ("m.value", "m.version_id")
-    else:
-        match order.by:
-            case Key.CREATED:
-                keys = ("v.created_at", "v.id")
-            case Key.NAME:
-                keys = ("v.model", "v.number")
-            case _:
-                assert_never(order.by)
-    if models:
-        wheres.append(f"v.model = ANY({bound(sorted(models))})")
+    direction = "DESC" if order.descending else "ASC"
+    keys = _keys(order)
+    wheres = [f"v.model = ANY({bound(sorted(models))})"] if models else []
     if after is not None:
         here = ", ".join(bound(part) for part in after)
         wheres.append(f"({', '.join(keys)}) {'<' if order.descending else '>'} ({here})")
-    direction = "DESC" if order.descending else "ASC"
+    sorted_by = f"ORDER BY {', '.join(f'{key} {direction}' for key in keys)}"
+    page = f"LIMIT {bound(limit + 1)}"
+    measures = [term for term in terms if isinstance(term, MetricTerm)]
+    if measures and not isinstance(order.by, MetricRef):
+        others = [term for term in terms if not isinstance(term, MetricTerm)]
+        return _measured(measures, others, wheres, sorted_by, page, bound), bound
+    tables, measured = "versions v", "NULL"
+    if isinstance(order.by, MetricRef):
+        tables, measured = "metrics m JOIN versions v ON v.id = m.version_id", "m.value"
+        wheres.append(
+            f"{_of('m', order.by, bound)} AND m.id = {_newest('id', 'm.version_id', order.by, bound)}"
+        )
+    wheres += (_condition(term, bound) for term in terms)
     # Fragments of this file; every value is bound.
     sql = (
         f"SELECT {COLUMNS}, {ALIASES}, {measured} AS measured FROM {tables}"  # noqa: S608
-        f" WHERE {' AND '.join(wheres) or 'true'}"
-        f" ORDER BY {', '.join(f'{key} {direction}' for key in keys)} LIMIT {bound(limit + 1)}"
+        f" WHERE {' AND '.join(wheres) or 'true'} {sorted_by} {page}"
     )
     return sql, bound
+
+
+def _keys(order: Order) -> tuple[str, ...]:
+    if isinstance(order.by, MetricRef):
+        # By the metric's own columns: that is the order of its index.
+        return ("m.value", "m.version_id")
+    match order.by:
+        case Key.CREATED:
+            return ("v.created_at", "v.id")
+        case Key.NAME:
+            return ("v.model", "v.number")
+        case _:
+            assert_never(order.by)
+
+
+def _measured(
+    measures: Sequence[MetricTerm],
+    others: Sequence[Term],
+    wheres: Sequence[str],
+    sorted_by: str,
+    page: str,
+    bound: Bound,
+) -> str:
+    """Versions by their newest numbers. PostgreSQL can't know how many versions have such a number and such a
+    tag, and a wrong guess costs a look at every one of them. So the statement counts, up to a bound, and goes
+    one of three ways; the other two cost nothing:
+
+    few have such a number: look at those; few fulfil the other conditions: sort those, and look at their
+    numbers one by one until the page is full; many of both: the same in the order of the index.
+    """
+    first, conditions = measures[0], [*wheres, *(_condition(term, bound) for term in others)]
+    newest = " AND ".join(_newest_is(term, bound) for term in measures)
+    # In the third way no other index than that of the order may be chosen.
+    hidden = [*wheres, *(f"({_condition(term, bound)}) IS TRUE" for term in others)]
+    key = "v.id, v.created_at, v.model, v.number"
+    few = f"""few AS MATERIALIZED (
+        SELECT o.version_id FROM metrics o
+        WHERE {_of("o", first.metric, bound)} AND {_compared("o.value", first, bound)}
+        ORDER BY o.value LIMIT {FEW_MEASURED + 1}
+    ), more AS MATERIALIZED (SELECT count(*) > {FEW_MEASURED} AS yes FROM few)"""  # noqa: S608
+    ways = [
+        f"""SELECT {key} FROM (SELECT DISTINCT version_id FROM few) f,
+            LATERAL (SELECT v.* FROM versions v WHERE v.id = f.version_id OFFSET 0) v
+        WHERE NOT (SELECT yes FROM more) AND {" AND ".join([*conditions, newest])} {sorted_by} {page}"""  # noqa: S608
+    ]
+    last = "more"
+    if others:
+        last = "wide"
+        few += f""", near AS MATERIALIZED (
+            SELECT {key} FROM versions v WHERE (SELECT yes FROM more) AND {" AND ".join(conditions)}
+            LIMIT {FEW_OTHERWISE + 1}
+        ), wide AS MATERIALIZED (SELECT count(*) > {FEW_OTHERWISE} AS yes FROM near)"""  # noqa: S608
+        ways.append(
+            f"""SELECT {key} FROM (SELECT v.* FROM near v {sorted_by} OFFSET 0) v
+            WHERE NOT (SELECT yes FROM wide) AND {newest} {page}"""  # noqa: S608
+        )
+    ways.append(
+        f"""SELECT {key} FROM versions v
+        WHERE (SELECT yes FROM {last}) AND {" AND ".join([*hidden, newest])} {sorted_by} {page}"""  # noqa: S608
+    )
+    found = " UNION ALL ".join(f"({way})" for way in ways)
+    return (
+        f"WITH {few} SELECT {COLUMNS}, {ALIASES}, NULL AS measured"  # noqa: S608
+        f" FROM ({found}) k JOIN versions v ON v.id = k.id {sorted_by.replace('v.', 'k.')} {page}"
+    )
 
 
 def _condition(term: Term, bound: Bound) -> str:
@@ -138,12 +205,23 @@ def _tag(term: TagTerm, bound: Bound) -> str:
     return f"({' OR '.join(f'v.tags @> CAST({bound(pair)} AS jsonb)' for pair in pairs)})"
 
 
+def _newest_is(term: MetricTerm, bound: Bound) -> str:
+    """The newest number that was recorded."""
+    return _compared(_newest("value", "v.id", term.metric, bound), term, bound)
+
+
 def _metric(term: MetricTerm, bound: Bound) -> str:
     """The newest number that was recorded. Versions that ever had such a number are looked up first: what
     is recorded is never changed, so the newest is among them, and the index of values finds them."""
-    compared = f"{SIGNS[term.op]} {bound(term.value)}"
-    once = f"SELECT o.version_id FROM metrics o WHERE {_of('o', term.metric, bound)} AND o.value {compared}"  # noqa: S608
-    return f"v.id IN ({once}) AND {_newest('value', 'v.id', term.metric, bound)} {compared}"
+    once = (
+        f"SELECT o.version_id FROM metrics o WHERE {_of('o', term.metric, bound)}"  # noqa: S608
+        f" AND {_compared('o.value', term, bound)}"
+    )
+    return f"v.id IN ({once}) AND {_newest_is(term, bound)}"
+
+
+def _compared(value: str, term: MetricTerm, bound: Bound) -> str:
+    return f"{value} {SIGNS[term.op]} {bound(term.value)}"
 
 
 def _of(table: str, metric: MetricRef, bound: Bound) -> str:

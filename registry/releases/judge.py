@@ -162,7 +162,11 @@ async def _follow(units: Units, release_id: str, fence: int, verdict: Verdict) -
             return
         match what.action:
             case "step":
-                await steps.step_forward(unit, deployment, row, verdict.sentence, by_command=False)
+                ended = steps.plan_ended(row)
+                if ended is None:
+                    await steps.step_forward(unit, deployment, row, verdict.sentence, by_command=False)
+                else:
+                    await steps.hold(unit, row, Hold.PAUSED, ended, by_command=False)
             case "hold":
                 await steps.hold(unit, row, Hold.HELD, what.why, by_command=False)
             case "pause":

@@ -13,10 +13,11 @@ from registry.contract.releases import Receipt, RollBack
 from registry.contract.tokens import Role
 from registry.edge.roles import READERS
 from registry.edge.route import transaction
+from registry.edge.sent import SentRoute
 from registry.releases import receipts
 from registry.releases.rollback import pressed_in_vain, roll_back
 
-router = APIRouter(prefix="/v1", tags=["rollback"])
+router = APIRouter(prefix="/v1", tags=["rollback"], route_class=SentRoute)
 
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.1

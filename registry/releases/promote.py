@@ -1,8 +1,11 @@
 """Promote: resolve the arm, ask every guard, and start a release."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from registry.builds import service as builds
+from registry.capacity import service as capacity
+from registry.capacity.planning import Need
 from registry.contract.deployments import Arm, Policy
 from registry.contract.identity import VersionRef, parse_version
 from registry.contract.releases import Guard, Promote, Release
@@ -15,7 +18,7 @@ from registry.edge.unit import Unit
 from registry.errors import Conflict, GuardFailed, Invalid, Pinned
 from registry.lifecycle.approvals import approval_guard, waits
 from registry.lifecycle.contracts import is_servable
-from registry.lifecycle.guards import MetricFacts, NodeFacts, StartFacts, start_guards
+from registry.lifecycle.guards import CapacityFacts, MetricFacts, NodeFacts, StartFacts, start_guards
 from registry.lifecycle.releases import ReleaseEvent
 from registry.lifecycle.shares import on_trial, plan_of
 from registry.models import service as models
@@ -93,7 +96,8 @@ async def candidate(unit: Unit, deployment: DeploymentRow, ref: VersionRef, poli
     resolved = await arm_rules.resolve(unit.session, ref)
     nodes = await pool(unit.session, deployment, unit.identity.timeline, unit.resources.settings.node_stale_s)
     stable = await _stable(unit, deployment)
-    guards = start_guards(await _facts(unit, resolved, stable, nodes, policy))
+    facts = await _facts(unit, resolved, stable, nodes, policy)
+    guards = start_guards(replace(facts, capacity=await _capacity(unit, deployment, resolved, policy)))
     failed = [guard.reason for guard in guards if guard.outcome == "failed"]
     if failed or resolved.arm is None:
         raise GuardFailed(
@@ -165,6 +169,20 @@ async def _facts(
     )
 
 
+async def _capacity(
+    unit: Unit, deployment: DeploymentRow, resolved: Resolved, policy: Policy
+) -> CapacityFacts | None:
+    """None where the policy names no peak, or nothing is there to be measured."""
+    if policy.capacity is None or resolved.arm is None:
+        return None
+    wanted = policy.capacity
+    need = Need(wanted.peak_rps, wanted.p99_ms, wanted.price_per_hour)
+    reports = await builds.reports_of(unit.session, resolved.arm)
+    version = f"{resolved.arm.version}@{resolved.arm.precision}"
+    found = await capacity.of_engines(unit, deployment, version, reports, need)
+    return CapacityFacts(found.enough, found.says)
+
+
 async def _metric(unit: Unit, resolved: Resolved, stable: Arm | None, policy: Policy) -> MetricFacts:
     gate = policy.metrics_gate
     assert gate is not None
@@ -189,6 +207,7 @@ async def _create(
     body: Promote,
 ) -> ReleaseRow:
     deployment.last_release += 1
+    plan = policy.plan if body.plan is None else body.plan
     row = ReleaseRow(
         id=new_id("rel"),
         deployment_id=deployment.id,
@@ -199,9 +218,7 @@ async def _create(
         arm_id=found.arm.id,
         from_arm_id=found.stable.id if found.stable else None,
         policy=policy.model_dump(mode="json"),
-        plan=[
-            step.model_dump(mode="json") for step in plan_of(body.plan or policy.plan, found.stable is None)
-        ],
+        plan=[step.model_dump(mode="json") for step in plan_of(plan, found.stable is None)],
         salt=secrets.token_hex(8),
         guards=[guard.model_dump(mode="json") for guard in found.guards],
         laggards=[],

@@ -209,7 +209,9 @@ async def rollback(session: AsyncSession, rollback_id: str) -> RollbackRow:
     """Raises NotFound."""
     row = await session.get(RollbackRow, rollback_id, populate_existing=True)
     if row is None:
-        raise NotFound(f"there is no rollback {rollback_id}", "list them: slipway rollback list ENV/NAME")
+        raise NotFound(
+            f"there is no rollback {rollback_id}", "list them: GET /v1/deployments/ENVIRONMENT/NAME/rollbacks"
+        )
     return row
 
 

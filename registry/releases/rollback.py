@@ -90,7 +90,8 @@ async def _nothing_to_do(unit: Unit, deployment: DeploymentRow, why: str) -> Con
     hint = (
         f"name one of {', '.join(others)}: slipway rollback {deployment.ref} --to {others[0]}"
         if others
-        else "no earlier version has served here; abort a first release instead"
+        else "no other version has had all traffic here; to replace it, promote another one: "
+        f"slipway promote {deployment.model}@NUMBER --to {deployment.ref}"
     )
     return Conflict(f"{deployment.ref}: {why}, and nothing is under way", hint, others)
 
@@ -111,7 +112,12 @@ async def _target(unit: Unit, deployment: DeploymentRow, release: ReleaseRow | N
     arm = (await deployments.arms(unit.session, {wanted}))[wanted]
     if release is not None:
         return arm
-    return await rollback_target(unit.session, deployment, arm) or arm
+    target = await rollback_target(unit.session, deployment, arm)
+    if target is None:
+        raise await _nothing_to_do(
+            unit, deployment, "an earlier rollback chose what is stable, and nothing is known good before it"
+        )
+    return target
 
 
 async def _explicit(unit: Unit, deployment: DeploymentRow, to: str) -> Arm:

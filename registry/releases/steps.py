@@ -8,7 +8,7 @@ from registry.deployments import service as deployments
 from registry.edge.unit import Unit, expect_revision
 from registry.errors import Conflict, GuardFailed
 from registry.lifecycle.releases import ReleaseEvent
-from registry.lifecycle.shares import is_last, name_of, on_trial, settled
+from registry.lifecycle.shares import exhausted, is_last, name_of, on_trial, settled
 from registry.releases import history, repository, trial
 from registry.releases.end import arms_of, end_active
 from registry.releases.promote import refuse_pinned
@@ -48,20 +48,28 @@ async def advance(unit: Unit, environment: str, name: str, number: int, body: Tr
     return after
 
 
+def plan_ended(row: ReleaseRow) -> str | None:
+    """Why the release can go no further, where its plan ends below everything."""
+    return exhausted([PlanStep.model_validate(step) for step in row.plan], row.step)
+
+
 async def step_forward(
     unit: Unit, deployment: DeploymentRow, row: ReleaseRow, reason: str, *, by_command: bool
 ) -> None:
     """To the plan's next share. The last step leads to `completing`."""
     plan = [PlanStep.model_validate(step) for step in row.plan]
+    ended = plan_ended(row)
+    if ended is not None:
+        raise MoveRefused(row.subject, [ended])
     if row.step < 0 and row.phase == "preparing":
         event = ReleaseEvent.PREPARED
     else:
         event = ReleaseEvent.LAST_STEP if is_last(plan, row.step + 1) else ReleaseEvent.STEP
     if row.moves.target(row.phase, event) is None:
-        raise MoveRefused(row.subject, [row.moves.refusal(row.subject, row.phase, event)])
+        raise MoveRefused(row.subject, [row.moves.refusal(row.phase, event)])
     if event is ReleaseEvent.PREPARED and by_command:
         raise GuardFailed(
-            f"{row.subject} is preparing: nodes are still loading the candidate",
+            f"release {row.number} of {row.deployment} is preparing: nodes are still loading the candidate",
             f"see which: slipway deployment status {deployment.ref}; the first step follows by itself",
         )
     candidate, stable = await arms_of(unit, row)
@@ -109,7 +117,8 @@ async def hold(unit: Unit, row: ReleaseRow, why: Hold, reason: str, *, by_comman
     """A running release stands still; its shares stay as they are."""
     if row.phase not in ("preparing", "running"):
         raise Conflict(
-            f"{row.subject} is {row.phase}; only a running release can be {why}",
+            f"release {row.number} of {row.deployment} is {row.phase.replace('_', ' ')}; "
+            f"only a running one can be {why}",
             "a completed one can be rolled back",
         )
     if row.hold == why:
@@ -133,7 +142,7 @@ async def pause(unit: Unit, environment: str, name: str, number: int, body: Tran
 async def resume(unit: Unit, environment: str, name: str, number: int, body: Transition) -> Release:
     _, row = await located(unit, environment, name, number, body.expected_revision)
     if not row.hold:
-        raise Conflict(f"{row.subject} is not held", "there is nothing to resume")
+        raise Conflict(f"release {row.number} of {row.deployment} is not held", "there is nothing to resume")
     before = await shown(unit, row)
     row.hold = history.NO_HOLD
     row.phase_reason = body.reason or f"resumed by {unit.actor}"

@@ -8,6 +8,7 @@ from registry.contract.tokens import Role
 from registry.datasets import service as datasets
 from registry.datasets.endpoints import Number as DatasetNumber
 from registry.edge.route import EdgeRoute, transaction
+from registry.edge.sent import SentRoute
 from registry.edge.unit import UnitOfWork, match_revision, requires
 from registry.models import service as models
 from registry.models.version_endpoints import Number
@@ -15,7 +16,7 @@ from registry.retention import collector, service
 
 router = APIRouter(prefix="/v1", tags=["retention"], route_class=EdgeRoute)
 # Opens its own transactions, see `collect`.
-long_router = APIRouter(prefix="/v1", tags=["retention"])
+long_router = APIRouter(prefix="/v1", tags=["retention"], route_class=SentRoute)
 
 _PUBLISHER = requires(Role.PUBLISHER)
 

@@ -95,7 +95,8 @@ def _hold(
     if seen <= LEARNING_BATCHES:
         return (
             VerdictKind.HOLD,
-            f"Hold: learning how stable varies ({seen} of {LEARNING_BATCHES + 1} looks with its traffic)",
+            f"Hold: learning how stable varies ({seen} of {LEARNING_BATCHES + 1} looks with its traffic); "
+            "until then only evidence that no bursts explain rolls back",
             None,
         )
     if waiting:

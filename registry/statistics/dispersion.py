@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from registry.statistics.arrays import Bools, Floats, Stateful, floats
-from registry.statistics.tolerances import GRID, LEARNING_BATCHES
+from registry.statistics.tolerances import GRID, LEARNING_BATCHES, LEARNING_PHI
 
 _GRID = floats(GRID)
 _LONG_CLUMPS = 1.4 * 0.5 / (1.0 / np.log(_GRID) - 1.0 / (_GRID - 1.0)) - 0.4
@@ -42,8 +42,18 @@ class Dispersion(Stateful):
 
     @property
     def learned(self) -> Bools:
-        """(R,) whether enough stable batches were seen to judge anything."""
+        """(R,) whether enough stable batches were seen to tell how stable varies."""
         return np.asarray(self.batches > LEARNING_BATCHES)
+
+    @property
+    def cautious(self) -> Floats:
+        """(R,) what evidence against the canary is divided by: as much as is plausible, until learned."""
+        return np.where(self.learned, self.phi, np.maximum(self.phi, LEARNING_PHI))
+
+    @property
+    def begun(self) -> Bools:
+        """(R,) whether stable was seen at all: without it there is no rate to bet beside."""
+        return np.asarray(self.batches > 0.0)
 
 
 def divisors(phi: Floats) -> Floats:

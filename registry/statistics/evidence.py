@@ -86,6 +86,9 @@ def begin_step(evidence: Evidence, trial: Trial) -> Evidence:
 def look(evidence: Evidence, batch: Batch, trial: Trial) -> Evidence:
     """The evidence after `batch`.
 
+    Until it is known how stable varies, evidence against the canary counts as on very clumped traffic, and
+    nothing is proven for it.
+
     Raises:
         ValueError: when the batch was counted on another layout than the trial's.
     """
@@ -105,8 +108,8 @@ def look(evidence: Evidence, batch: Batch, trial: Trial) -> Evidence:
             (batch.stable.timed, batch.stable.slow),
             trial.tolerances.slow,
             Side.ABOVE,
-            known.slow.phi,
-            known.slow.learned,
+            known.slow.cautious,
+            known.slow.begun,
         ),
         tails=rates.look(
             evidence.tails,
@@ -114,8 +117,8 @@ def look(evidence: Evidence, batch: Batch, trial: Trial) -> Evidence:
             (batch.stable.observed, batch.stable.tails),
             trial.tolerances.tails,
             Side.ABOVE,
-            known.tails.phi,
-            known.tails.learned,
+            known.tails.cautious,
+            known.tails.begun,
         ),
         paired_failed=_pairs_failed(evidence, batch, trial),
         paired_tails=_pairs_tails(evidence, batch, trial),
@@ -160,8 +163,8 @@ def _errors(test: RateTest, batch: Batch, trial: Trial, known: Dispersion, by_ki
         counts(batch.stable.n, batch.stable.errors),
         trial.tolerances.errors,
         Side.ABOVE,
-        known.phi,
-        known.learned,
+        known.cautious,
+        known.begun,
     )
 
 
@@ -173,8 +176,8 @@ def _pairs_failed(evidence: Evidence, batch: Batch, trial: Trial) -> PairedTest:
         pairs.canary_failed.sum(axis=1)[:, None],
         pairs.stable_failed.sum(axis=1)[:, None],
         trial.tolerances.errors.slack(evidence.errors.stable_rate),
-        known.phi,
-        known.learned,
+        known.cautious,
+        known.begun,
     )
 
 
@@ -186,8 +189,8 @@ def _pairs_tails(evidence: Evidence, batch: Batch, trial: Trial) -> PairedTest:
         pairs.canary_tail.sum(axis=1),
         pairs.stable_tail.sum(axis=1),
         trial.tolerances.tails.slack(evidence.tails.stable_rate),
-        known.phi,
-        known.learned,
+        known.cautious,
+        known.begun,
     )
 
 
@@ -201,7 +204,7 @@ def _classes(evidence: Evidence, batch: Batch, trial: Trial) -> tuple[ClassEvide
 def _one_class(
     test: ClassEvidence, batch: Batch, trial: Trial, at: int, place: int, known: Dispersion
 ) -> ClassEvidence:
-    phi, active = known.phi, known.learned
+    phi, active = known.cautious, known.begun
     margin = Margin(1.0, trial.tolerances.class_share)
 
     def of(mix: Floats) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from registry.contract.verdicts import GateProgress
 from registry.statistics import levels, sentences
@@ -23,6 +23,9 @@ FamilyName = Literal["errors", "slow", "scores", "classes"]
 
 MOST = 1e12
 """Evidence is shown up to this: beyond it a number says nothing more, and JSON has no infinity."""
+
+
+NOT_YET = "not judged yet, how stable varies is still being learned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ def _family(evidence: Evidence, trial: Trial, family: Family) -> GateProgress:
     rate_n, pairs = sentences.family_size(evidence, family)
     n = pairs if trial.unit is Unit.KEY and family is not Family.SLOW else rate_n
     name = test.value if item == family.value else f"{test.value} {item}"
+    fired, sentence = value >= ROLL_BACK_AT, sentences.describe(evidence, trial, test, item)
+    judged = fired or _learned(evidence, trial, family)
     return GateProgress(
         name=f"{family.value}: {name}",
         family=family.value,
@@ -79,9 +84,26 @@ def _family(evidence: Evidence, trial: Trial, family: Family) -> GateProgress:
         value=value,
         threshold=ROLL_BACK_AT,
         n=n,
-        outcome="fired" if value >= ROLL_BACK_AT else "passed" if n else "not_enough_data",
-        sentence=sentences.describe(evidence, trial, test, item),
+        outcome="fired" if fired else "passed" if n and judged else "not_enough_data",
+        sentence=sentence if judged else f"{NOT_YET}: {sentence}",
     )
+
+
+def _learned(evidence: Evidence, trial: Trial, family: Family) -> bool:
+    """Whether it is known how much of what decides in the family varies on stable."""
+    known = evidence.clumping
+    match family:
+        case Family.ERRORS:
+            needed = [known.errors]
+        case Family.SLOW:
+            needed = [known.slow]
+        case Family.SCORES:
+            needed = [known.tails]
+        case Family.CLASSES:
+            needed = [known.mixes[place] for place in trial.layout.class_places]
+        case other:
+            assert_never(other)
+    return all(bool(each.learned[0]) for each in needed)
 
 
 def _proofs(evidence: Evidence, trial: Trial, pace: Pace) -> list[GateProgress]:
@@ -126,6 +148,7 @@ def _distribution(evidence: Evidence, trial: Trial) -> list[GateProgress]:
     beyond = value >= FREEZE_SAME_ENGINE_AT
     n = int(evidence.errors.canary_n[0, 0])
     same = trial.same_engine
+    judged = beyond or all(bool(known.learned[0]) for known in evidence.clumping.mixes)
     reading = (
         "the arms run one engine, so they must not differ" if same else "engines differ a little by nature"
     )
@@ -137,8 +160,12 @@ def _distribution(evidence: Evidence, trial: Trial) -> list[GateProgress]:
             value=value,
             threshold=FREEZE_SAME_ENGINE_AT,
             n=n,
-            outcome=("fired" if same else "differs") if beyond else "passed" if n else "not_enough_data",
-            sentence=f"distributions {'differ' if beyond else 'do not differ measurably'}; {reading}",
+            outcome=("fired" if same else "differs")
+            if beyond
+            else ("passed" if n and judged else "not_enough_data"),
+            sentence=f"distributions {'differ' if beyond else 'do not differ measurably'}; {reading}"
+            if judged
+            else NOT_YET,
         )
     ]
 

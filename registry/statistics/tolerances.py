@@ -67,3 +67,7 @@ GRID = (1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0)
 
 LEARNING_BATCHES = 5
 """More stable batches than this are needed before dispersion counts as learned."""
+
+LEARNING_PHI = 10.0
+"""What dispersion is taken for until it is learned: a little more than that of bursts of five identical
+requests on average (2·5 − 1). Only evidence that such bursts don't explain can roll back so early."""

@@ -58,7 +58,7 @@ class MoveRefused(Exception):
     def __init__(self, subject: str, reasons: Iterable[str]) -> None:
         self.subject = subject
         self.reasons = tuple(reasons)
-        super().__init__(f"{subject}: {'; '.join(self.reasons)}")
+        super().__init__(f"{subject.replace(':', ' ', 1)}: {'; '.join(self.reasons)}")
 
 
 async def advance(
@@ -77,7 +77,7 @@ async def advance(
     """
     target = row.moves.target(row.phase, event)
     if target is None:
-        raise MoveRefused(row.subject, [row.moves.refusal(row.subject, row.phase, event)])
+        raise MoveRefused(row.subject, [row.moves.refusal(row.phase, event)])
     against = [guard for guard in guards if guard]
     if against:
         raise MoveRefused(row.subject, against)

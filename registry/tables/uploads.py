@@ -30,7 +30,8 @@ class BlobRow(Row):
 
 
 class UploadRow(Created, Phased, Row):
-    """A multipart upload into `staging_key`; `store_id` is the store's own id of it."""
+    """A multipart upload into `staging_key`; `store_id` is the store's own id of it, empty for a small file,
+    which is sent in one piece."""
 
     __tablename__ = "uploads"
     __table_args__ = (Index(None, "digest"), Index(None, "phase"))
@@ -45,6 +46,10 @@ class UploadRow(Created, Phased, Row):
     store_id: Mapped[str]
     expires_at: Mapped[datetime]
     task_id: Mapped[str | None] = mapped_column(ForeignKey("tasks.id"))
+
+    @property
+    def in_one_piece(self) -> bool:
+        return not self.store_id
 
     @property
     def subject(self) -> str:

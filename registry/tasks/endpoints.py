@@ -6,12 +6,13 @@ from registry.contract.tasks import Claim, Fenced, Lease, LogChunk, Task, Verify
 from registry.contract.tokens import Role
 from registry.edge.roles import READERS
 from registry.edge.route import EdgeRoute, transaction
+from registry.edge.sent import SentRoute
 from registry.edge.unit import UnitOfWork, requires
 from registry.tasks import orders, service
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=EdgeRoute)
 # Opens its own transactions, see `verified`.
-long_router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+long_router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=SentRoute)
 
 _WORKER = requires(Role.BUILDER)
 

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from registry.blobs.store import StagingChanged
 from registry.builds import reports as builds
-from registry.contract.tasks import Lease, Order, Task, VerifyOrder, VerifyResult
+from registry.contract.tasks import Lease, Order, Task, VerifyResult
 from registry.contract.tokens import Role
 from registry.edge.unit import Unit
 from registry.errors import Invalid
@@ -66,7 +66,7 @@ async def finish_verify(open_unit: OpenUnit, task_id: str, found: VerifyResult) 
         order = await uploads.order(unit, row.subject_id)
         staging_key = (await uploads.upload_row(unit.session, row.subject_id)).staging_key
         key = await uploads.place_for(unit.session, order.digest)
-    reason = _difference(order, found)
+    reason = difference(order.size, order.digest, found.size, found.digest)
     if not reason and key is not None:
         try:
             await unit.resources.blobs.promote(staging_key, key, found.etag)
@@ -77,19 +77,22 @@ async def finish_verify(open_unit: OpenUnit, task_id: str, found: VerifyResult) 
         if not service.ended_by(row, found.fence):
             row = await service.held(unit.session, task_id, found.fence)
             await service.end(unit, row, failed=False, reason=reason)
-            await _settle(unit, row.subject_id, reason, key)
+            await settle(unit, row.subject_id, reason, key)
         return service.represent(row)
 
 
-def _difference(order: VerifyOrder, found: VerifyResult) -> str:
-    if found.size != order.size:
-        return f"{order.size} bytes were declared, {found.size} arrived"
-    if found.digest != order.digest:
-        return f"declared was {order.digest}, found {found.digest}"
+def difference(declared_size: int, declared: str, found_size: int, found: str) -> str:
+    """Between what was declared of an upload and what was read of it; empty where there is none."""
+    if found_size != declared_size:
+        return f"{declared_size} bytes were declared, {found_size} arrived"
+    if found != declared:
+        return f"declared was {declared}, found {found}"
     return ""
 
 
-async def _settle(unit: Unit, upload_id: str, reason: str, key: str | None) -> None:
+async def settle(unit: Unit, upload_id: str, reason: str, key: str | None) -> None:
+    """verifying → verified, or rejected where there is a reason, with the versions that wait for it. The
+    bytes are at `key`; None: they were here before."""
     if reason:
         digest = await uploads.settle_rejected(unit, upload_id, reason)
         await versions.file_rejected(unit, digest, reason)

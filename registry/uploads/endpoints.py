@@ -9,6 +9,7 @@ from registry.contract.uploads import Blob, Upload, UploadCreate
 from registry.edge.roles import ANYONE
 from registry.edge.route import EdgeRoute
 from registry.edge.unit import UnitOfWork, requires
+from registry.tasks import at_once
 from registry.uploads import service
 
 router = APIRouter(prefix="/v1", tags=["uploads"], route_class=EdgeRoute)
@@ -30,8 +31,9 @@ async def get(upload: str, unit: UnitOfWork) -> Upload:
 
 @router.post("/uploads/{upload}/complete", dependencies=[_WRITERS])
 async def complete(upload: str, unit: UnitOfWork) -> Upload:
-    """All parts are there: verify them. 409 names those that are missing."""
-    return await service.complete(unit, upload)
+    """All parts are there: verify them. 409 names those that are missing. A small file is verified, or
+    rejected, before the answer; a larger one by a worker afterwards."""
+    return await at_once.complete(unit, upload)
 
 
 @router.post("/uploads/{upload}/abort", dependencies=[_WRITERS])

@@ -26,6 +26,8 @@ class Arrival:
 
 async def arrival(store: BlobStore, row: UploadRow) -> Arrival:
     """Asks the store. Raises Unavailable."""
+    if row.in_one_piece:
+        return Arrival({}, {}, await store.size(row.staging_key))
     found = await store.arrived(row.staging_key, row.store_id)
     if found is None:
         whole = await store.size(row.staging_key)
@@ -57,9 +59,13 @@ def _listed(store: BlobStore, row: UploadRow, arrived: Arrival) -> tuple[Part, .
             number=number,
             offset=offset,
             size=size,
-            url=None
-            if arrived.whole is not None or number in arrived.parts
-            else store.part_url(row.staging_key, row.store_id, number),
+            url=None if arrived.whole == row.size or number in arrived.parts else _url(store, row, number),
         )
         for number, offset, size in cuts(row.size, row.part_size)
     )
+
+
+def _url(store: BlobStore, row: UploadRow, number: int) -> str:
+    if row.in_one_piece:
+        return store.whole_url(row.staging_key)
+    return store.part_url(row.staging_key, row.store_id, number)

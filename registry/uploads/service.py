@@ -83,7 +83,8 @@ async def _begin(unit: Unit, body: UploadCreate) -> UploadRow:
         created_by=unit.actor,
     )
     row.staging_key = f"staging-{row.id}"
-    row.store_id = await unit.resources.blobs.begin(row.staging_key)
+    if body.size > unit.resources.settings.verify_at_once_bytes:
+        row.store_id = await unit.resources.blobs.begin(row.staging_key)
     unit.session.add(row)
     await unit.session.flush()
     await unit.session.refresh(row)
@@ -122,7 +123,7 @@ def represent(row: UploadRow) -> Upload:
 
 async def get(unit: Unit, upload_id: str) -> Upload:
     """What has arrived, and fresh URLs for the rest. Raises NotFound, Forbidden, Unavailable."""
-    row = await _own(unit, upload_id)
+    row = await own(unit, upload_id)
     if row.phase != UploadPhase.OPEN:
         return represent(row)
     arrived = await arrival(unit.resources.blobs, row)
@@ -136,7 +137,7 @@ async def complete(unit: Unit, upload_id: str) -> Upload:
 
     Raises Conflict naming parts that are missing, Invalid where sizes are wrong.
     """
-    row = await _own(unit, upload_id, lock=True)
+    row = await own(unit, upload_id, lock=True)
     if row.phase in (UploadPhase.VERIFYING, UploadPhase.VERIFIED):
         return represent(row)
     before = represent(row)
@@ -148,6 +149,13 @@ async def complete(unit: Unit, upload_id: str) -> Upload:
     made = represent(row)
     unit.audit("upload.complete", row.subject, before, made)
     return made
+
+
+async def arrive(unit: Unit, row: UploadRow) -> None:
+    """open → verifying, of a small file that the caller goes on to verify at once. `row` is locked."""
+    before = represent(row)
+    await advance(unit.session, row, UploadEvent.COMPLETE, actor=unit.actor)
+    unit.audit("upload.complete", row.subject, before, represent(row))
 
 
 async def _join(unit: Unit, row: UploadRow) -> None:
@@ -192,7 +200,7 @@ def _wrong_size(detail: str) -> Invalid:
 
 async def abort(unit: Unit, upload_id: str) -> Upload:
     """open → aborted; what has arrived is thrown away."""
-    row = await _own(unit, upload_id, lock=True)
+    row = await own(unit, upload_id, lock=True)
     return await _abort(unit, row, "aborted by command")
 
 
@@ -312,7 +320,8 @@ async def upload_row(session: AsyncSession, upload_id: str, *, lock: bool = Fals
     return row
 
 
-async def _own(unit: Unit, upload_id: str, *, lock: bool = False) -> UploadRow:
+async def own(unit: Unit, upload_id: str, *, lock: bool = False) -> UploadRow:
+    """Raises NotFound, Forbidden."""
     row = await upload_row(unit.session, upload_id, lock=lock)
     if row.created_by != unit.actor and not unit.principal.has(Role.ADMIN):
         raise Forbidden(
@@ -326,7 +335,7 @@ async def _forget(unit: Unit, row: UploadRow) -> None:
     """Best effort: what stays behind in the staging area is of no meaning to anyone."""
     store = unit.resources.blobs
     try:
-        if row.phase == UploadPhase.ABORTED:
+        if row.phase == UploadPhase.ABORTED and not row.in_one_piece:
             await store.abort(row.staging_key, row.store_id)
         await store.delete(row.staging_key)
     except Unavailable as error:

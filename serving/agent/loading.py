@@ -41,16 +41,17 @@ class _Budget:
 
 
 def wanted(holdings: Mapping[str, Holding]) -> list[Wanted]:
-    """All arms to be loaded, those that traffic waits for first.
+    """All arms to be loaded: those that traffic waits for first, the largest share before the others, and
+    standbys last.
 
     What `serving` still needs is loaded too: after a restart a target that can't be loaded must not
     leave the node without the arm that served before.
     """
-    found: dict[SlotKey, tuple[tuple[int, int, str], Wanted]] = {}
+    found: dict[SlotKey, tuple[tuple[int, int, int, str], Wanted]] = {}
     for deployment, held in sorted(holdings.items()):
         for order, arm in _arms(held):
             key = SlotKey(deployment, arm.arm)
-            rank = (order, _RANK[arm.role], deployment)
+            rank = (order, -arm.share, _RANK[arm.role], deployment)
             if key not in found:
                 found[key] = (rank, Wanted(key, arm, order < 2))
     return [item for _, item in sorted(found.values(), key=lambda pair: pair[0])]

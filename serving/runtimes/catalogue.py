@@ -2,12 +2,21 @@
 
 from serving.runtimes.errors import UnknownTarget
 from serving.runtimes.onnxruntime import OnnxRuntime
+from serving.runtimes.openvino import OpenVino
 from serving.runtimes.protocol import Device, Runtime
+from serving.runtimes.tensorrt import TensorRt
+from serving.runtimes.torch import TorchRuntime
 
 # The longest prefix wins, so that a special target may have a runtime of its own.
 _RUNTIMES: dict[str, tuple[Runtime, Device]] = {
     "ort.cpu": (OnnxRuntime(), Device("cpu")),
     "ort.cuda": (OnnxRuntime(), Device("cuda")),
+    "ort.tensorrt": (OnnxRuntime(tensorrt=True), Device("cuda")),
+    "openvino.cpu": (OpenVino(), Device("cpu")),
+    "torch.cpu": (TorchRuntime("torch"), Device("cpu")),
+    "torchscript.cpu": (TorchRuntime("torchscript"), Device("cpu")),
+    "tensorrt": (TensorRt("tensorrt"), Device("cuda")),
+    "tensorrt_rtx": (TensorRt("tensorrt_rtx"), Device("cuda")),
 }
 
 

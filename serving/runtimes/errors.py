@@ -25,6 +25,20 @@ class ConflictingRuntimes(RuntimeFault):
         )
 
 
+class IncompatibleTensorRt(RuntimeFault):
+    """ONNX Runtime's provider is linked against another major release than the one that is installed."""
+
+    kind = "incompatible_tensorrt"
+
+    def __init__(self, wanted: str, found: str) -> None:
+        self.wanted = wanted
+        self.found = found
+        super().__init__(
+            f"ONNX Runtime's TensorRT provider wants TensorRT {wanted}, and {found or 'none'} is installed: "
+            "install the release that it wants, or build for ort.cuda"
+        )
+
+
 class UnknownTarget(RuntimeFault):
     kind = "unknown_target"
 
@@ -59,6 +73,30 @@ class ProviderUnavailable(RuntimeFault):
         self.got = got
         super().__init__(
             f"{wanted} was asked for, but the work would run on {', '.join(got) or 'nothing'}: {mend}"
+        )
+
+
+class RuntimeMissing(ProviderUnavailable):
+    """This environment lacks the package that runs such engines."""
+
+    kind = "runtime_missing"
+
+    def __init__(self, package: str, mend: str) -> None:
+        self.package = package
+        super().__init__(package, (), mend)
+        self.args = (f"this environment has no {package}, which runs such engines: {mend}",)
+
+
+class NotAllowed(ProviderUnavailable):
+    """Loading this engine may run code that came with it, and this process is not meant for that."""
+
+    kind = "not_allowed"
+
+    def __init__(self, target: str, mend: str) -> None:
+        super().__init__(target, (), mend)
+        self.args = (
+            f"engines of {target} may run code of their own when they are loaded, so only a process "
+            f"behind walls loads them: {mend}",
         )
 
 

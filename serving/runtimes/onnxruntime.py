@@ -1,13 +1,12 @@
-"""ONNX Runtime, on the CPU or a CUDA card."""
+"""ONNX Runtime, on the CPU or a CUDA card, there with its own kernels or those of TensorRT."""
 
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from registry.contract.versions import Dtype, Signature, TensorSpec
-from serving.runtimes.errors import EngineClosed, InputError, NotAModel, ProviderUnavailable, RunFailed
+from serving.runtimes.environment import check_tensorrt
+from serving.runtimes.errors import EngineClosed, NotAModel, ProviderUnavailable, RunFailed
 from serving.runtimes.memory import give_back_free_memory, resident_bytes
 from serving.runtimes.protocol import (
     Array,
@@ -19,7 +18,7 @@ from serving.runtimes.protocol import (
     Tensors,
     ignore_progress,
 )
-from serving.runtimes.tensors import check_tensors
+from serving.runtimes.tensors import check_tensors, decoded
 
 _DTYPES = {
     "tensor(bool)": Dtype.BOOL,
@@ -34,6 +33,9 @@ _DTYPES = {
     "tensor(string)": Dtype.BYTES,
 }
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+_TENSORRT = "TensorrtExecutionProvider"
+# What the session says when a node would run on the CPU and may not.
+_LEFT_OVER = "fallback to CPU EP has been explicitly disabled"
 _LEVELS = {
     "disabled": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -44,7 +46,12 @@ _QUIET = 4
 
 
 class OnnxRuntime:
+    """`tensorrt`: on a card TensorRT takes all that it can, and CUDA the rest."""
+
     name = "onnxruntime"
+
+    def __init__(self, *, tensorrt: bool = False) -> None:
+        self._tensorrt = tensorrt
 
     def load(
         self, path: Path, device: Device, options: LoadOptions, progress: Progress | None = None
@@ -52,12 +59,14 @@ class OnnxRuntime:
         import onnxruntime
 
         tell = progress or ignore_progress
-        provider = _PROVIDERS[device.kind]
+        provider = _TENSORRT if self._tensorrt else _PROVIDERS[device.kind]
         available = tuple(onnxruntime.get_available_providers())
         if provider not in available:
             raise ProviderUnavailable(
                 provider, available, "install onnxruntime-gpu in place of onnxruntime, or build for ort.cpu"
             )
+        if self._tensorrt:
+            check_tensorrt()
         before = resident_bytes()
         tell("read")
         started = time.perf_counter()
@@ -67,11 +76,16 @@ class OnnxRuntime:
         try:
             session = onnxruntime.InferenceSession(
                 model,
-                _session_options(onnxruntime, path, options),
-                providers=[provider],
-                provider_options=[{"device_id": str(device.index)} if device.kind == "cuda" else {}],
+                _session_options(onnxruntime, path, options, device),
+                providers=_wanted(provider, device),
             )
         except Exception as error:
+            if _LEFT_OVER in str(error):
+                raise ProviderUnavailable(
+                    provider,
+                    (_PROVIDERS["cpu"],),
+                    "a part of the model has no kernel on the card; change that part, or build for ort.cpu",
+                ) from error
             raise NotAModel(str(path), "an ONNX model", str(error)) from error
         done = time.perf_counter()
         ran = tuple(session.get_providers())
@@ -105,7 +119,7 @@ class OnnxEngine:
         check_tensors(self.signature.inputs, inputs)
         feed = dict(inputs)
         for name in self._strings:
-            feed[name] = _decoded(name, feed[name])
+            feed[name] = decoded(name, feed[name])
         try:
             values = self._session.run(self._outputs, feed)
         except Exception as error:
@@ -123,7 +137,15 @@ class OnnxEngine:
             give_back_free_memory()
 
 
-def _session_options(onnxruntime: Any, path: Path, options: LoadOptions) -> Any:
+def _wanted(provider: str, device: Device) -> list[tuple[str, dict[str, str]]]:
+    """Providers in their order, each with its options."""
+    if device.kind == "cpu":
+        return [(provider, {})]
+    names = dict.fromkeys((provider, _PROVIDERS["cuda"]))
+    return [(name, {"device_id": str(device.index)}) for name in names]
+
+
+def _session_options(onnxruntime: Any, path: Path, options: LoadOptions, device: Device) -> Any:
     """Spinning costs three times the CPU at a low rate; failures are raised, so the log is kept quiet."""
     made = onnxruntime.SessionOptions()
     made.intra_op_num_threads = options.threads
@@ -135,6 +157,9 @@ def _session_options(onnxruntime: Any, path: Path, options: LoadOptions) -> Any:
     made.log_severity_level = _QUIET
     made.add_session_config_entry("session.intra_op.allow_spinning", "0")
     made.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    if device.kind == "cuda":
+        # Otherwise the CPU runs what the card can't, and nobody is told.
+        made.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     made.add_session_config_entry(
         "session.model_external_initializers_file_folder_path", str(path.resolve().parent)
     )
@@ -154,16 +179,3 @@ def _spec(path: Path, value: Any) -> TensorSpec:
         for axis, size in enumerate(value.shape)
     )
     return TensorSpec(name=value.name, dtype=dtype, shape=shape)
-
-
-def _decoded(name: str, tensor: Array) -> Array:
-    """Strings as the session takes them: `str` elements."""
-    try:
-        texts = [item.decode() if isinstance(item, bytes) else str(item) for item in tensor.ravel()]
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"input {name!r}", wanted="text in UTF-8", got=str(error), mend="encode the text in UTF-8"
-        ) from error
-    found = np.empty(len(texts), dtype=np.object_)
-    found[:] = texts
-    return found.reshape(tensor.shape)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from registry.contract.versions import TensorSpec
 from serving.runtimes.dtypes import dtype_name
 from serving.runtimes.errors import InputError
@@ -25,6 +27,19 @@ def check_tensors(specs: Sequence[TensorSpec], tensors: Tensors) -> None:
         for axis, (wanted, got) in enumerate(zip(spec.shape, tensor.shape, strict=True)):
             if wanted != got and not isinstance(wanted, str):
                 raise _wrong_shape(spec, tensor, f"axis {axis} must be {wanted}")
+
+
+def decoded(name: str, tensor: Array) -> Array:
+    """BYTES as runtimes take them: `str` elements. Raises InputError for what is no UTF-8."""
+    try:
+        texts = [item.decode() if isinstance(item, bytes) else str(item) for item in tensor.ravel()]
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"input {name!r}", wanted="text in UTF-8", got=str(error), mend="encode the text in UTF-8"
+        ) from error
+    found = np.empty(len(texts), dtype=np.object_)
+    found[:] = texts
+    return found.reshape(tensor.shape)
 
 
 def _check_dtype(spec: TensorSpec, tensor: Array) -> None:

@@ -18,6 +18,7 @@ from typing import IO
 import psycopg
 from psycopg import sql
 
+from registry.client.secrets import redacted
 from slipway.backup import programs
 from slipway.backup.bucket import THREADS, Bucket, check
 from slipway.backup.errors import BackupError
@@ -83,8 +84,9 @@ def _require_empty(addresses: StackAddresses) -> programs.Programs:
                     "every registry process, rename or drop that database, create an empty one, and repeat."
                 )
             return programs.fitting(addresses.database_url, connection, os.environ)
-    except psycopg.OperationalError as error:
-        raise BackupError(f"the database does not answer: {error}. Check DATABASE_URL.") from error
+    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
+        said = redacted(str(error), addresses.database_url)
+        raise BackupError(f"the database does not answer: {said}. Check DATABASE_URL.") from error
 
 
 def _finish(made: Manifest) -> bytes:

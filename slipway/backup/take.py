@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 
+from registry.client.secrets import redacted
 from slipway.backup import programs
 from slipway.backup.bucket import THREADS, Bucket
 from slipway.backup.errors import BackupError
@@ -69,8 +70,9 @@ def _dump(path: Path, addresses: StackAddresses) -> Manifest:
                 f"--snapshot={snapshot}",
                 f"--file={path}",
             )
-    except psycopg.OperationalError as error:
-        raise BackupError(f"the database does not answer: {error}. Check DATABASE_URL.") from error
+    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
+        said = redacted(str(error), addresses.database_url)
+        raise BackupError(f"the database does not answer: {said}. Check DATABASE_URL.") from error
     path.chmod(0o600)
     return known.model_copy(update={"dump": path.name, "dump_sha256": sha256_of(path)})
 

@@ -6,7 +6,7 @@ import typer
 
 from registry.client import models
 from registry.contract.versions import Alias, AliasChange
-from slipway.cli.output import Column, Form, Output, hint, one, rows
+from slipway.cli.output import Column, Form, Output, gone, one, rows
 from slipway.cli.session import client, every
 
 app = typer.Typer(help="Names for versions. An alias never moves traffic.", no_args_is_help=True)
@@ -57,7 +57,7 @@ def history(model: str, alias: str, limit: int = 100, output: Output = Form.TABL
 
 
 @app.command()
-def delete(model: str, alias: str, expect: Expect = None) -> None:
+def delete(model: str, alias: str, expect: Expect = None, output: Output = Form.TABLE) -> None:
     """Remove an alias."""
     client().call(models.delete_alias(model, alias, expect))
-    hint(f"{alias} of {model} is gone")
+    gone("alias", f"{model} {alias}", output)

@@ -1,13 +1,14 @@
 """Puts the commands together, and turns every failure into a sentence and an exit code."""
 
+import os
 import sys
 
-import click
 import typer
 from pydantic import ValidationError
 
 from registry.client import ApiError, Unreachable
 from registry.client.transfer import TransferFailed
+from registry.client.variables import strangers
 from registry.contract.problems import ProblemType
 from slipway.backup import BackupError
 from slipway.children import ChildFailed
@@ -17,6 +18,7 @@ from slipway.cli import (
     backup,
     blob,
     build,
+    capacity,
     dataset,
     deployment,
     drift,
@@ -31,15 +33,30 @@ from slipway.cli import (
     version,
     webhook,
 )
+from slipway.cli.endings import (
+    CONFLICT,
+    DENIED,
+    DETACHED,
+    DONE,
+    GATE,
+    READER_GONE,
+    SERVER,
+    TIMED_OUT,
+    USAGE,
+    Commands,
+    Detached,
+    ReaderGone,
+    flushed,
+    opened,
+)
 from slipway.cli.output import hint
 from slipway.client import WaitTimedOut
 from slipway.stack import StackError
 from slipway.tracking import TrackingError
 
-DONE, SERVER, USAGE, GATE, TIMED_OUT, CONFLICT, DENIED, DETACHED = 0, 1, 2, 3, 4, 5, 6, 130
-
 app = typer.Typer(
     name="slipway",
+    cls=Commands,
     help="Register, build, release, watch and roll back models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -64,6 +81,7 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name)
 app.command("lineage")(lineage.show)
+app.command("capacity")(capacity.show)
 top.install(app)
 blob.install(app)
 backup.install(app)
@@ -94,14 +112,29 @@ def _tell(error: ApiError) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of one command line. Everything that can fail says why on stderr."""
+    lost = opened()
+    for sentence in strangers(os.environ):
+        hint(f"warning: {sentence}")
+    if lost is None:
+        try:
+            code = _ended(arguments)
+            lost = flushed()
+        except ReaderGone:
+            # Quiet, as other programs in a pipe: who reads has what they wanted.
+            return READER_GONE
+    if lost is not None:
+        hint(lost)
+        return SERVER
+    return code
+
+
+def _ended(arguments: list[str] | None) -> int:
+    """Runs the command; raises ReaderGone alone."""
     try:
         result = app(arguments, standalone_mode=False)
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.UsageError as error:
-        error.show()
-        return USAGE
-    except (click.Abort, KeyboardInterrupt):
+    except ReaderGone:
+        raise
+    except Detached:
         hint("detached; what runs on the registry goes on")
         return DETACHED
     except ApiError as error:
@@ -114,11 +147,20 @@ def run(arguments: list[str] | None = None) -> int:
         for item in error.errors():
             hint(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}")
         return USAGE
-    except (click.ClickException, FileNotFoundError, IsADirectoryError, PermissionError, ValueError) as error:
-        hint(error.format_message() if isinstance(error, click.ClickException) else str(error))
+    except typer.TyperException as error:
+        # Every error of an argument; the base of them has no name that typer gives out.
+        show = getattr(error, "show", None)
+        show() if show is not None else hint(error.format_message())
+        return USAGE
+    except (FileNotFoundError, IsADirectoryError, PermissionError, ValueError) as error:
+        hint(str(error))
         return USAGE
     except (Unreachable, TransferFailed, TrackingError, StackError, ChildFailed, BackupError) as error:
         hint(str(error))
+        return SERVER
+    except OSError as error:
+        # Without a file's name it is most likely what was being printed.
+        hint(flushed() or (str(error) if error.filename else f"it could not be written: {error.strerror}"))
         return SERVER
     return result if isinstance(result, int) else DONE
 

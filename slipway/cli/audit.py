@@ -92,7 +92,7 @@ def export(
     since: Since = None,
     until: Until = None,
 ) -> None:
-    """Write the trail, oldest first, with what was before and after each change."""
+    """Write the trail, oldest first, with what was before and after each change, in the form of --format."""
     asked = calls.export(form, subject, actor, action, _maybe(since), _maybe(until))
     pieces = client().call.pieces(asked)
     if to is None:

@@ -11,6 +11,7 @@ from slipway import backup
 from slipway.cli.output import Column, Form, Output, hint, one
 from slipway.stack import DataDirectoryInUse, Stack, StackAddresses, StackError, default_data_dir
 from slipway.stack.addresses import DEFAULT_BUCKET
+from slipway.stack.external import database_address
 from slipway.stack.running import running_addresses
 from slipway.up import migrate
 
@@ -55,7 +56,7 @@ def restore(directory: Path, output: Output = Form.TABLE) -> None:
 def _servers(*, must_exist: bool) -> Iterator[StackAddresses]:
     """Database and object store: those that the environment names, or those of `slipway up` here, which are
     started where they do not run."""
-    database_url = os.environ.get("DATABASE_URL")
+    database_url = database_address(os.environ)
     if database_url:
         yield _named(database_url)
         return

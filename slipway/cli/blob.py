@@ -6,14 +6,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
 from registry.client import folders, transfer, uploads
 from registry.contract.retention import Garbage
 from registry.contract.uploads import Blob
-from slipway.cli.output import Column, Form, Output, bars, hint, one, rows
+from slipway.cli.output import Column, Form, Output, bars, gone, hint, one, rows
 from slipway.cli.session import client
 
 app = typer.Typer(help="Verified bytes by their digest.", no_args_is_help=True)
+
+
+class Fetched(BaseModel):
+    """Where a download lies now."""
+
+    what: str
+    path: Path
+
 
 COLUMNS: list[Column[Blob]] = [
     ("DIGEST", lambda b: b.digest),
@@ -36,10 +45,10 @@ def get(digest: str, output: Output = Form.TABLE) -> None:
 
 
 @app.command()
-def delete(digest: str) -> None:
+def delete(digest: str, output: Output = Form.TABLE) -> None:
     """Delete bytes that nothing refers to, without waiting for the collector."""
     client().call(uploads.delete_blob(digest))
-    hint(f"{digest} is gone")
+    gone("blob", digest, output)
 
 
 def upload(
@@ -59,10 +68,15 @@ def upload(
 def download(
     what: Annotated[str, typer.Argument(help="sha256-…, MODEL@NUMBER or dataset:NAME@VERSION")],
     dest: Annotated[Path, typer.Argument(help="A file for a digest, a folder for the others")],
+    output: Output = Form.TABLE,
 ) -> None:
     """Fetch bytes and verify them. An interrupted download goes on where it was."""
     with bars("fetched") as progress:
-        print(client().download(what, dest, progress=progress))
+        path = client().download(what, dest, progress=progress)
+    if output is Form.TABLE:
+        print(path)
+    else:
+        one(Fetched(what=what, path=path), [], output)
 
 
 def gc(

@@ -1,5 +1,6 @@
 """slipway build …"""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from registry.client import builds
 from registry.contract.builds import Build, BuildPhase, StepReport
-from registry.contract.engines import Engine
+from registry.contract.engines import CandidateReport, Engine
 from registry.contract.recipes import Precision, Recipe
+from slipway.cli.files import document
 from slipway.cli.output import Column, Form, Output, Told, hint, one, rows
 from slipway.cli.session import client, every
 from slipway.cli.version import dataset_ref
@@ -41,13 +43,27 @@ STEPS: list[Column[StepReport]] = [
     ("SECONDS", lambda s: f"{s.duration_s:.2f}" if s.duration_s is not None else None),
     ("REASON", lambda s: s.reason),
 ]
+CANDIDATES: list[Column[CandidateReport]] = [
+    ("TRY", lambda c: c.name),
+    ("RANGES", lambda c: c.calibrator),
+    ("SCALES", lambda c: "per channel" if c.per_channel else "per tensor"),
+    ("OPERATORS", lambda c: ",".join(c.operators) or "default"),
+    ("EXCLUDED", lambda c: len(c.excluded)),
+    ("REFUSED BY", lambda c: ",".join(c.refused_by)),
+    ("SQNR", lambda c: f"{c.sqnr_db:.1f} dB" if c.sqnr_db is not None else None),
+    ("METRIC", lambda c: f"{c.metric:.4f}" if c.metric is not None else None),
+    ("SPEED", lambda c: f"x{c.speed_ratio:.2f}" if c.speed_ratio else None),
+    ("SIZE", lambda c: f"x{c.size_ratio:.2f}" if c.size_ratio else None),
+    ("FRONTIER", lambda c: c.frontier),
+]
 ENDS = (BuildPhase.COMPLETED, BuildPhase.FAILED, BuildPhase.CANCELLED)
 
 
 def _metric(engine: Engine) -> str | None:
     if engine.validation is None or engine.validation.engine_metric is None:
         return None
-    return f"{engine.validation.engine_metric:.4f} (source {engine.validation.source_metric:.4f})"
+    found = engine.validation
+    return f"{found.metric} {found.engine_metric:.4f} (source {found.source_metric:.4f})"
 
 
 def progress_sentence(build: Build) -> str:
@@ -91,7 +107,7 @@ def create(
 ) -> int:
     """Build MODEL@NUMBER."""
     made = (
-        Recipe.model_validate_json(recipe.read_bytes())
+        document(Recipe, recipe)
         if recipe
         else _recipe(precision, target, calibration, validation, int8_operator)
     )
@@ -108,6 +124,25 @@ def _show(build: Build, output: Form) -> None:
     if output is Form.TABLE and build.engines:
         print()
         rows(build.engines, ENGINES, output)
+        for engine in build.engines:
+            _explain(engine)
+        warn(build.engines)
+
+
+def _explain(engine: Engine) -> None:
+    """What was searched, and which operator is to blame."""
+    if engine.bisection is not None:
+        print(f"\n{engine.precision} for {engine.target}: {engine.bisection.says}")
+    if engine.search is not None:
+        print(f"\nsearch for {engine.precision} on {engine.target}: {engine.search.says}")
+        rows(engine.search.candidates, CANDIDATES, Form.TABLE)
+
+
+def warn(engines: Iterable[Engine]) -> None:
+    """What people should know of engines besides their gates."""
+    for engine in engines:
+        for warning in engine.warnings:
+            hint(f"warning: {engine.version}@{engine.precision} on {engine.target}: {warning}")
 
 
 @app.command("list")
@@ -134,7 +169,7 @@ def engines(version: str, output: Output = Form.TABLE) -> None:
 
 @app.command()
 def log(build: str) -> None:
-    """Print a build's log."""
+    """Print a build's log, as it is: lines of text have no other form."""
     print(client().call(builds.log(build)), end="")
 
 

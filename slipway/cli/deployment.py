@@ -16,6 +16,7 @@ from registry.contract.deployments import (
 )
 from registry.contract.identity import parse_deployment
 from registry.contract.routes import Route, RoutingUnit
+from slipway.cli.files import document
 from slipway.cli.output import Column, Form, Output, hint, one, rows
 from slipway.cli.session import client, every, pairs
 
@@ -74,7 +75,7 @@ def create(
         model=model,
         selector=pairs(selector),
         unit=unit,
-        policy=Policy.model_validate_json(policy.read_bytes()) if policy else Policy(),
+        policy=document(Policy, policy) if policy else Policy(),
     )
     one(client().call(deployments.create(body)), DETAIL, output)
 
@@ -110,7 +111,7 @@ def policy(
 ) -> None:
     """Replace the policy."""
     found = client().call(deployments.get(deployment))
-    body = DeploymentPatch(policy=Policy.model_validate_json(file.read_bytes()))
+    body = DeploymentPatch(policy=document(Policy, file))
     one(client().call(deployments.patch(deployment, body, found.revision)), DETAIL, output)
 
 

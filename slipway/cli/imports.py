@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from registry.client.secrets import masked
 from slipway.cli.output import Column, Form, Output, bars, hint, rows
 from slipway.cli.session import client, pairs
 from slipway.cli.version import dataset_ref
@@ -48,7 +49,7 @@ def mlflow(
     clients: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
     """
     if not re.match(r"https?://[^/]", server):
-        raise ValueError(f"{server!r} is no URL of a tracking server, such as http://mlflow:5000")
+        raise ValueError(f"{masked(server)!r} is no URL of a tracking server, such as http://mlflow:5000")
     wish = Wish(
         only=frozenset(model),
         renames=pairs(rename),

@@ -8,7 +8,7 @@ from registry.client import models
 from registry.client.call import Call
 from registry.contract.pages import Page
 from registry.contract.versions import Model, ModelCreate, ModelPatch
-from slipway.cli.output import Column, Form, Output, hint, one, rows
+from slipway.cli.output import Column, Form, Output, gone, one, rows
 from slipway.cli.session import client, every, pairs
 
 app = typer.Typer(help="Named models.", no_args_is_help=True)
@@ -63,10 +63,10 @@ def get(name: str, output: Output = Form.TABLE) -> None:
 
 
 @app.command()
-def delete(name: str) -> None:
+def delete(name: str, output: Output = Form.TABLE) -> None:
     """Delete a model that has no versions."""
     client().call(models.delete(name, client().call(models.get(name)).revision))
-    hint(f"{name} is gone")
+    gone("model", name, output)
 
 
 @app.command()

@@ -9,9 +9,10 @@ from typing import Annotated, TypeVar
 import orjson
 import typer
 from pydantic import BaseModel
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 from rich.table import Table
+
+from slipway.cli.endings import PipedConsole
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -25,7 +26,7 @@ class Form(StrEnum):
 Output = Annotated[Form, typer.Option("-o", "--output", help="Form of what is printed.")]
 Column = tuple[str, Callable[[T], object]]
 
-error_console = Console(stderr=True, highlight=False, soft_wrap=True)
+error_console = PipedConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def hint(text: str) -> None:
@@ -60,7 +61,7 @@ def rows(items: Iterable[T], columns: Sequence[Column[T]], output: Form) -> None
         for item in found:
             table.add_row(*(_plain(value(item)) for _, value in columns))
         width = None if sys.stdout.isatty() else 200
-        Console(highlight=False, markup=False, width=width).print(table)
+        PipedConsole(highlight=False, markup=False, width=width).print(table)
         if not found:
             hint("(none)")
 
@@ -73,6 +74,22 @@ def one(item: T, columns: Sequence[Column[T]], output: Form) -> None:
     width = max(len(name) for name, _ in columns)
     for name, value in columns:
         print(f"{name:<{width}}  {_plain(value(item))}")
+
+
+class Gone(BaseModel):
+    """What a delete leaves to tell."""
+
+    kind: str
+    name: str
+    gone: bool = True
+
+
+def gone(kind: str, name: str, output: Form) -> None:
+    """After a delete: for people on stderr, for programs as JSON."""
+    if output is Form.TABLE:
+        hint(f"{kind} {name} is gone")
+    else:
+        print(_json(Gone(kind=kind, name=name)).decode())
 
 
 class Bars:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from registry.client.call import Call
 from registry.contract.pages import Page
+from slipway.cli.output import hint
 from slipway.client import Client
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ def client() -> Client:
     """From the environment; one per command."""
     global _client
     if _client is None:
-        _client = Client()
+        _client = Client(tell=hint)
     return _client
 
 

@@ -1,19 +1,33 @@
 """Commands without an object: up, promote, rollback, wait, doctor."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
 from registry.client import access, deployments, releases
+from registry.client.secrets import masked
 from registry.contract.releases import Receipt, ReceiptNode, Release, ReleasePhase
 from registry.contract.tokens import Whoami
+from slipway.cli.endings import DETACHED, DONE
 from slipway.cli.output import Column, Form, Output, Told, hint, one, rows
 from slipway.cli.release import DETAIL as RELEASE
 from slipway.cli.release import number_of
 from slipway.cli.session import client
-from slipway.direct import local_sockets, roll_back
+from slipway.credentials import FILE, load
+from slipway.direct import DirectAnswer, local_sockets, roll_back
+
+
+class Running(BaseModel):
+    """A service of this machine, once it works."""
+
+    url: str
+    token_file: Path
+    home: Path
+
 
 RECEIPT: list[Column[Receipt]] = [
     ("ROLLBACK", lambda r: r.id),
@@ -30,6 +44,15 @@ RECEIPT_NODES: list[Column[ReceiptNode]] = [
     ("SWITCHED", lambda n: f"+{n.switched_ms:.0f} ms" if n.switched_ms is not None else None),
     ("DRAINED", lambda n: f"+{n.drained_ms:.0f} ms" if n.drained_ms is not None else None),
     ("COLD", lambda n: n.cold),
+]
+DIRECT: list[Column[DirectAnswer]] = [
+    ("NODE", lambda d: d.node),
+    ("ANSWER", lambda d: d.error or "went back; the registry is told when it returns"),
+]
+RUNNING: list[Column[Running]] = [
+    ("URL", lambda r: r.url),
+    ("TOKEN FILE", lambda r: r.token_file),
+    ("HOME", lambda r: r.home),
 ]
 WHOAMI: list[Column[Whoami]] = [
     ("NAME", lambda w: w.name),
@@ -48,21 +71,38 @@ class State(StrEnum):
 
 def up(
     home: Annotated[Path, typer.Option(help="Everything of this service")] = Path(".slipway"),
-    port: Annotated[int, typer.Option(help="0: any free one")] = 8080,
-    nodes: Annotated[int, typer.Option(help="Serving nodes")] = 2,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one")] = 8080,
+    nodes: Annotated[int, typer.Option(min=0, help="Serving nodes")] = 2,
     environment: Annotated[str, typer.Option(help="Environment of these nodes")] = "prod",
-) -> None:
-    """Run the whole service on this machine until Ctrl-C."""
+    output: Output = Form.TABLE,
+) -> int:
+    """Run the whole service on this machine until Ctrl-C. Where it is, is printed once it works."""
     from slipway import up as foreground
     from slipway.service import Options, plan
 
     options = Options(home=home, port=port, nodes=nodes, environment=environment)
-    foreground.up(
-        lambda addresses: plan(options, addresses),
-        data_dir=home / "data",
-        log_dir=home / "logs",
-        announce=hint,
-    )
+    try:
+        foreground.up(
+            lambda addresses: plan(options, addresses),
+            data_dir=home / "data",
+            log_dir=home / "logs",
+            announce=hint,
+            ready=lambda planned: _tell_running(home, output, planned.ready),
+        )
+    except KeyboardInterrupt:
+        hint("stopped before it ran; nothing is left running")
+        return DETACHED
+    return DONE
+
+
+def _tell_running(home: Path, output: Form, sentence: str) -> None:
+    if output is Form.TABLE:
+        hint(sentence)
+        return
+    at = load(home / FILE.name)
+    one(Running(url=at.url, token_file=home / "admin-token", home=home), RUNNING, output)
+    # A pipe would keep it until the service ends.
+    sys.stdout.flush()
 
 
 def promote(
@@ -90,19 +130,18 @@ def rollback(
 ) -> int:
     """Go back to the last good version, from any state. Automation is pinned off."""
     if direct:
-        return _roll_back_directly(deployment, node_socket, to)
+        return _roll_back_directly(deployment, node_socket, to, output)
     receipt = client().rollback(deployment, to, reason=reason, wait=wait, allow_unfit=allow_unfit)
     show_receipt(receipt, output)
     return 0 if receipt.final else 4
 
 
-def _roll_back_directly(deployment: str, sockets: list[Path], to: str | None) -> int:
+def _roll_back_directly(deployment: str, sockets: list[Path], to: str | None, output: Form) -> int:
     found = sockets or local_sockets(Path.cwd())
     if not found:
         raise ValueError("no node's admin socket is here; name them: --node-socket STATE/run/admin.sock")
     answers = roll_back(deployment, found, to)
-    for answer in answers:
-        print(f"{answer.node:<20} {answer.error or 'went back; the registry is told when it returns'}")
+    rows(answers, DIRECT, output)
     return 1 if any(answer.error for answer in answers) else 0
 
 
@@ -152,7 +191,7 @@ def wait(
 def doctor(output: Output = Form.TABLE) -> None:
     """Check the address, the token, and say who we are."""
     one(client().call(access.whoami()), WHOAMI, output)
-    hint(f"{client().call.url} answers and knows this token")
+    hint(f"{masked(client().call.url)} answers and knows this token")
 
 
 def install(app: typer.Typer) -> None:

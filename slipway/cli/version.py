@@ -17,7 +17,8 @@ from registry.contract.versions import (
     Version,
     VersionContract,
 )
-from slipway.cli.output import Column, Form, Output, bars, hint, one, rows
+from slipway.cli.files import document
+from slipway.cli.output import Column, Form, Output, bars, gone, one, rows
 from slipway.cli.session import client, every, pairs
 
 app = typer.Typer(help="Immutable versions of models.", no_args_is_help=True)
@@ -88,7 +89,7 @@ def register(
         made = client().register(
             model,
             source,
-            VersionContract.model_validate_json(contract.read_bytes()),
+            document(VersionContract, contract),
             framework=framework,
             lineage=lineage,
             description=description,
@@ -169,11 +170,11 @@ def restore(version: str, reason: Annotated[str, typer.Option()], output: Output
 
 
 @app.command()
-def delete(version: str) -> None:
+def delete(version: str, output: Output = Form.TABLE) -> None:
     """Delete MODEL@NUMBER, which is a draft, rejected or archived. Its bytes go with the collector."""
     found = client().call(versions.get(*at(version)))
     client().call(versions.delete(found.model, found.number, found.revision))
-    hint(f"{version} is gone")
+    gone("version", version, output)
 
 
 @app.command()

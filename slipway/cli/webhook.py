@@ -15,7 +15,7 @@ from registry.contract.webhooks import (
     WebhookPatch,
     WebhookSecret,
 )
-from slipway.cli.output import Column, Form, Output, hint, one, rows
+from slipway.cli.output import Column, Form, Output, gone, hint, one, rows
 from slipway.cli.session import client, every
 
 app = typer.Typer(help="Send events to a receiver of yours.", no_args_is_help=True)
@@ -91,11 +91,11 @@ def change(webhook: str, url: str, output: Output = Form.TABLE) -> None:
 
 
 @app.command()
-def delete(webhook: str) -> None:
+def delete(webhook: str, output: Output = Form.TABLE) -> None:
     """Delete a webhook with its deliveries."""
     revision = client().call(events.webhook(webhook)).revision
     client().call(events.delete_webhook(webhook, revision))
-    hint(f"{webhook} is deleted")
+    gone("webhook", webhook, output)
 
 
 @app.command()

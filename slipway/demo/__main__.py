@@ -5,18 +5,23 @@ import signal
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from registry.client import ApiError, deployments, releases
+from registry.client import ApiError, Unreachable, deployments, releases
+from registry.client.transfer import TransferFailed
 from registry.contract.builds import Build
+from registry.contract.identity import parse_version
 from registry.contract.recipes import Precision
 from registry.contract.releases import Receipt, Release
+from registry.contract.versions import BatchRule
 from slipway.children import ChildFailed
 from slipway.client import WaitTimedOut
 from slipway.demo import assets, files, material, report, traffic
-from slipway.demo.contracts import Fault
+from slipway.demo.contracts import Fault, Package
+from slipway.demo.material import Judges
 from slipway.demo.service import Service, service
 from slipway.demo.story import MODEL, REF, STATIC, Demo, DemoFailed
 from slipway.demo.traffic import Journal, Load
@@ -25,6 +30,7 @@ from slipway.stack import StackError
 RATE = 60.0
 QUIET_S = 15.0
 CAUGHT_WITHIN_S = 120.0
+ENDED_WITHIN_S = 60.0
 NOISY_LOSS = 0.03
 RELEASED = (Precision.FP32, Precision.INT8_STATIC)
 VALIDATION, CALIBRATION, GOLDEN = 700, 96, 8
@@ -71,6 +77,8 @@ class Play:
         self.releases: list[report.ReleaseLine] = []
         self.careful: str | None = None
         self.queued: dict[str, Build] = {}
+        self.again: dict[str, Callable[[], Build]] = {}
+        self.sound = 1
         say(
             f"{len(samples.traffic)} files as traffic; "
             f"top1 on {self.made.rows} others is {self.made.top1:.4f}"
@@ -89,21 +97,39 @@ class Play:
         """Version 2, the same bytes: from FP32 to INT8 step by step. The next ones are built meanwhile."""
         demo = self.demo
         second = demo.register(demo.right(golden=True), golden=True, parent=1)
-        demo.built(demo.submit(second, RELEASED))
-        release = demo.promote(f"{MODEL}@2{STATIC}")
+        package = demo.right(golden=True)
+        made = demo.releasable(
+            demo.submit(second, RELEASED), lambda: self.once_more(package, second.number, golden=True)
+        )
+        self.sound = parse_version(made.version).number
+        release = demo.promote(f"{made.version}{STATIC}")
         self.register_rest()
         self.releases.append(report.release_line(demo.complete(release, load)))
+
+    def once_more(
+        self, package: Package, parent: int, *, golden: bool, judges: Judges | None = None
+    ) -> Build:
+        """The same model as a version of its own: with another limit of rows, its speed is measured anew."""
+        fewer = BatchRule(max_rows=package.contract.batch.max_rows - 1)
+        other = replace(package, contract=package.contract.model_copy(update={"batch": fewer}))
+        version = self.demo.register(other, golden=golden, parent=parent)
+        return self.demo.submit(version, RELEASED, judges)
 
     def register_rest(self) -> None:
         """Version 3 with its fault, the same with care, and version 4; their builds wait in the queue."""
         demo, fault = self.demo, self.on.fault
         wrong = demo.faulty(fault)
-        third = demo.register(wrong, golden=False, parent=2)
+        third = demo.register(wrong, golden=False, parent=self.sound)
         judges = self.made.text if fault is Fault.ERRORS else self.made.all
         if fault is Fault.NOISE:
             # Noise costs an INT8 engine more than its source; who does not know of it widens the limit.
             judges = replace(judges, max_loss=NOISY_LOSS)
-        fourth = demo.register(demo.right(golden=True, max_rows=8), golden=True, parent=2)
+        last = demo.right(golden=True, max_rows=8)
+        fourth = demo.register(last, golden=True, parent=self.sound)
+        self.again = {
+            "third": lambda: self.once_more(wrong, third.number, golden=False, judges=judges),
+            "fourth": lambda: self.once_more(last, fourth.number, golden=True),
+        }
         self.queued = {
             "third": demo.submit(third, RELEASED, judges),
             "careful": demo.careful(wrong, judges),
@@ -113,9 +139,10 @@ class Play:
     def third(self, load: Load) -> bool:
         """Version 3, with the fault: caught by itself. The answer: the replayed verdict is the same."""
         demo, fault = self.demo, self.on.fault
-        self.engines += report.build_lines(demo.built(self.queued["third"]))
+        made = demo.releasable(self.queued["third"], self.again["third"])
+        self.engines += report.build_lines(made)
         self.careful = demo.refusal(self.queued["careful"])
-        release = demo.promote(f"{MODEL}@3{STATIC}")
+        release = demo.promote(f"{made.version}{STATIC}")
         if fault is Fault.NONE:
             self.releases.append(report.release_line(demo.complete(release, load)))
         else:
@@ -130,12 +157,13 @@ class Play:
     def fourth(self, load: Load) -> tuple[Release, Receipt]:
         """Version 4, to 25 %; then back by hand, under load."""
         demo = self.demo
-        demo.built(self.queued["fourth"])
-        widened = demo.widen(demo.promote(f"{MODEL}@4{STATIC}"), 2_500, load)
+        made = demo.releasable(self.queued["fourth"], self.again["fourth"])
+        widened = demo.widen(demo.promote(f"{made.version}{STATIC}"), 2_500, load)
         time.sleep(3)
         receipt = demo.rollback_by_hand()
         time.sleep(2)
-        ended = self.running.client.call(releases.get(REF, widened.number))
+        # The receipt is final before the controller has closed the release.
+        ended = self.running.client.wait_release(REF, widened.number, lambda _: False, ENDED_WITHIN_S)
         self.releases.append(report.release_line(ended))
         return ended, receipt
 
@@ -214,8 +242,9 @@ def main() -> None:
         with service(on.home.resolve(), say) as running:
             found = play(on, running, began)
             where = f"Everything can be seen at {running.credentials.url} (token: {on.home}/admin-token)"
-            print(found.model_dump_json() if on.output == "json" else report.text(found, where))
             broken = checked(found)
+            found.broken = broken
+            print(found.model_dump_json() if on.output == "json" else report.text(found, where), flush=True)
             for sentence in broken:
                 say(f"BROKEN: {sentence}")
             if on.keep:
@@ -223,8 +252,20 @@ def main() -> None:
                 signal.pause()
             elif on.output == "text":
                 say("stopping; ./run demo --keep leaves it running")
-    except (DemoFailed, assets.AssetError, ApiError, WaitTimedOut, StackError, ChildFailed) as error:
+    except (
+        DemoFailed,
+        assets.AssetError,
+        ApiError,
+        Unreachable,
+        TransferFailed,
+        WaitTimedOut,
+        StackError,
+        ChildFailed,
+    ) as error:
         say(f"the demo stopped: {error}")
+        if on.output == "json":
+            told = report.Failure(fault=on.fault, seconds=time.monotonic() - began, failed=str(error))
+            print(told.model_dump_json(), flush=True)
         sys.exit(1)
     except KeyboardInterrupt:
         say("stopped")

@@ -54,6 +54,15 @@ class Report(BaseModel):
     explained: bool
     rollback: RollbackLine
     traffic: TrafficLine
+    broken: list[str] = []
+
+
+class Failure(BaseModel):
+    """What is printed instead of a report by a demo that stopped."""
+
+    fault: str
+    seconds: float
+    failed: str
 
 
 def build_lines(build: Build) -> list[BuildLine]:

@@ -1,6 +1,6 @@
 """The embedded stack: real PostgreSQL, Valkey and SeaweedFS from pip wheels, as children of the launcher.
 
-May import: psycopg, redis and boto3 (readiness), nothing of the other rooms.
+May import: psycopg, redis and boto3 (readiness), and of the other rooms how addresses are masked.
 """
 
 from slipway.stack.addresses import StackAddresses

@@ -1,40 +1,13 @@
-"""Pairing and the judgement, on counts alone."""
+"""The judgement, on counts alone."""
 
 import pytest
 
-from builder.judging import Judgement
-from builder.verdict import Pairing, pair_rows, validation_report
+from builder import bounds
+from builder.pairing import Pairing
+from builder.verdict import validation_report
 from registry.contract.versions import DatasetRef
 
 REF = DatasetRef(name="rows", version=1)
-
-
-def labelled(truth: str | None, label: str) -> Judgement:
-    return Judgement(key="k", fingerprint="f", truth=truth, label=label)
-
-
-def number(value: float) -> Judgement:
-    return Judgement(key="k", fingerprint="f", truth=None, values=(value,))
-
-
-def test_pairs_are_counted_by_who_is_right() -> None:
-    sources = [labelled("a", "a"), labelled("a", "b"), labelled("a", "b"), labelled("a", "a")]
-    engines = [labelled("a", "b"), labelled("a", "a"), labelled("a", "c"), labelled("a", "a")]
-    assert pair_rows(sources, engines) == Pairing(4, True, 2, 2, gained=1, lost=1, flips=3)
-
-
-def test_one_missing_label_makes_the_set_unlabelled() -> None:
-    sources = [labelled("a", "a"), labelled(None, "a")]
-    found = pair_rows(sources, sources)
-    assert (found.labelled, found.source_right, found.flips) == (False, 0, 0)
-
-
-def test_a_number_flips_when_it_moves_by_more_than_a_hundredth_of_the_spread() -> None:
-    sources = [number(float(at)) for at in range(101)]
-    near = [number(at + 0.5) for at in range(101)]
-    far = [number(at + 1.0) for at in range(101)]
-    assert pair_rows(sources, near).flips == 0
-    assert pair_rows(sources, far).flips == 101
 
 
 @pytest.mark.parametrize(
@@ -50,12 +23,41 @@ def test_a_number_flips_when_it_moves_by_more_than_a_hundredth_of_the_spread() -
     ],
 )
 def test_the_bound_accepts_and_the_estimate_refuses(gained: int, lost: int, rows: int, outcome: str) -> None:
-    pairing = Pairing(rows, True, rows // 2, rows // 2 + gained - lost, gained, lost, gained + lost)
+    pairing = Pairing(
+        rows,
+        "accuracy",
+        0.5,
+        0.5 + (gained - lost) / rows,
+        gained,
+        lost,
+        flips=gained + lost,
+        loss=(lost - gained) / rows,
+        upper=bounds.tango_upper(gained, lost, rows),
+    )
     report, _ = validation_report(pairing, REF, "raw", 0.01, 0)
     assert report.outcome == outcome
 
 
 def test_no_rows_at_all_are_insufficient() -> None:
-    report, says = validation_report(Pairing(0, False, 0, 0, 0, 0, 0), REF, "raw", 0.01, 40)
+    report, says = validation_report(Pairing(0, None, 0, 0, 0, 0, 0, 0, 1.0), REF, "raw", 0.01, 40)
     assert (report.outcome, report.loss_upper) == ("insufficient", 1.0)
     assert "calibrated on: 40" in says
+
+
+@pytest.mark.parametrize(
+    ("rows", "loss", "upper", "outcome"),
+    [
+        (298, 0.0, 0.0, "insufficient"),
+        (299, 0.0, 0.0099, "accepted"),
+        (299, 0.0, 0.0101, "insufficient"),
+        (299, 0.0101, 0.03, "refused"),
+    ],
+)
+def test_other_metrics_want_as_many_rows_as_a_rare_loss_needs_to_be_seen(
+    rows: int, loss: float, upper: float, outcome: str
+) -> None:
+    pairing = Pairing(rows, "mae", 2.0, 2.0, 0, 0, flips=0, loss=loss, upper=upper)
+    report, says = validation_report(pairing, REF, "raw", 0.01, 0)
+    assert report.outcome == outcome
+    assert (report.metric, report.higher_is_better) == ("mae", False)
+    assert "mae 2.0000 → 2.0000" in says and "of the source's" in says

@@ -44,7 +44,6 @@ def work(recipe: Recipe, contract: VersionContract = made.CONTRACT, digest: str 
 @pytest.mark.parametrize(
     ("recipe", "told"),
     [
-        (Recipe(precisions=(Precision.FP16,)), "doesn't build fp16; it builds fp32"),
         (Recipe(targets=("ort.cuda.sm_90",)), r"ort\.cuda\.sm_90; it has .*ort\.cpu"),
         (Recipe(precisions=(Precision.INT8_STATIC,)), "register a calibration set"),
     ],

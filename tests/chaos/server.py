@@ -70,6 +70,8 @@ def environment(addresses: Mapping[str, str], **more: str) -> dict[str, str]:
         "SLIPWAY_LOOK_EVERY_S": "0.3",
         "SLIPWAY_SWEEP_EVERY_S": "0.5",
         "SLIPWAY_REPUBLISH_AFTER_S": "2",
+        # The tests play the workers.
+        "SLIPWAY_VERIFY_AT_ONCE_BYTES": "0",
         **more,
     }
 

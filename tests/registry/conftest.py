@@ -54,6 +54,8 @@ def settings_for(addresses: StackAddresses) -> Settings:
         s3_secret_key=addresses.s3_secret_key,
         s3_bucket=addresses.bucket,
         admin_token=ADMIN,
+        # The tests play the workers.
+        verify_at_once_bytes=0,
         look_every_s=0.3,
         sweep_every_s=0.5,
         republish_after_s=2,

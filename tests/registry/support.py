@@ -13,7 +13,7 @@ from registry.client import AsyncClient, builds, datasets, models, tasks, upload
 from registry.client.errors import ApiError
 from registry.contract.builds import Build, BuildCreate, EngineWrite, TaskFinish
 from registry.contract.datasets import Dataset, DatasetCreate, DatasetKind
-from registry.contract.engines import EngineReport, Gate, GateOutcome
+from registry.contract.engines import BenchReport, EngineReport, Gate, GateOutcome
 from registry.contract.pipeline import Classify, PipelineSpec
 from registry.contract.recipes import Precision, Recipe
 from registry.contract.tasks import Claim, Lease, VerifyOrder, VerifyResult
@@ -237,6 +237,7 @@ async def built(
     precisions: Sequence[Precision] = (Precision.FP32,),
     targets: Sequence[str] = ("ort.cpu",),
     made: tuple[Gate, ...] | None = None,
+    bench: BenchReport | None = None,
 ) -> Build:
     """Plays the build worker: a completed build with one engine for each precision and target."""
     recipe = Recipe(precisions=tuple(precisions), targets=tuple(targets))
@@ -251,7 +252,7 @@ async def built(
         for target in targets:
             content = f"engine of {version} {precision} {target}".encode()
             await stored(registry, content)
-            report = engine_report(content, precision, target, made)
+            report = engine_report(content, precision, target, made).model_copy(update={"bench": bench})
             await registry.client(
                 builds.write_engine(build.id, EngineWrite(fence=lease.fence, engine=report))
             )

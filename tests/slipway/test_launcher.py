@@ -133,6 +133,31 @@ def test_ready_means_that_its_address_answers_200(tmp_path: Path) -> None:
         connection.close()
 
 
+# Answers 200 with the number of its process.
+_NAMED = """
+import http.server, os, sys
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("x-slipway-process", str(os.getpid()))
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answers).serve_forever()
+"""
+
+
+def test_the_answer_of_another_process_on_its_port_counts_for_nothing(tmp_path: Path) -> None:
+    """Of two that want one port, the second is not ready because the first one answers."""
+    port = choose(["web"], {}, [])["web"]
+    url = f"http://127.0.0.1:{port}/readyz"
+    specs = [_spec(name, _NAMED, str(port), ready_url=url, names_itself=True) for name in ("first", "second")]
+    with _launcher(tmp_path, *specs) as launcher:
+        launcher.start("first")
+        launcher.wait_ready("first", timeout_s=60)
+        launcher.start("second")
+        with pytest.raises(ChildFailed, match=r"second keeps ending(.|\n)*Address already in use"):
+            launcher.wait_ready("second", timeout_s=120)
+
+
 def test_a_child_that_is_not_ready_in_time_is_named_with_its_log(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
@@ -148,6 +173,20 @@ def test_a_child_that_keeps_ending_is_given_up_before_the_time_is_over(tmp_path:
         launcher.start("broken")
         with pytest.raises(ChildFailed, match=r"exit code 1(.|\n)*no such model"):
             launcher.wait_ready("broken", timeout_s=120)
+
+
+def test_a_child_with_a_wrong_setting_is_not_started_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    with _launcher(
+        tmp_path, _spec("broken", "print('SLIPWAY_X=abc'); raise SystemExit(78)"), said=said
+    ) as launcher:
+        launcher.start("broken")
+        with pytest.raises(ChildFailed, match=r"broken has a wrong setting(.|\n)*SLIPWAY_X=abc"):
+            while True:
+                launcher.wait_ready("broken", timeout_s=120)
+        assert _until(lambda: bool(said))
+        assert _only(launcher).restarts == 0
+    assert "stays down" in said[0]
 
 
 def test_those_that_outlive_others_stop_last(tmp_path: Path) -> None:

@@ -51,3 +51,27 @@ def test_the_printed_addresses_hold_no_secret(stack: Stack) -> None:
     assert len(password) > 20
     assert password not in repr(at)
     assert at.s3_secret_key not in repr(at)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        (
+            "DATABASE_URL",
+            "postgres//ann:SECRETPW@127.0.0.1/x",
+            r"DATABASE_URL=\*\*\*@127.0.0.1/x is not an address",
+        ),
+        ("DATABASE_URL", "mysql://ann:SECRETPW@127.0.0.1/x", "must begin with postgresql://"),
+        ("REDIS_URL", "http://:SECRETPW@127.0.0.1", "must begin with redis://"),
+        ("S3_ENDPOINT_URL", "ann:SECRETPW@127.0.0.1", "is not an address"),
+    ],
+)
+def test_a_wrong_address_is_named_without_its_password(
+    tmp_path: Path, variable: str, value: str, says: str
+) -> None:
+    """At once: it is not waited for, and nothing is started beside it."""
+    environ = {variable: value, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    with pytest.raises(StackError, match=says) as told:
+        Stack(tmp_path / "data", environ=environ).start()
+    assert "SECRETPW" not in str(told.value)
+    assert not (tmp_path / "data").exists()

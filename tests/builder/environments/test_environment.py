@@ -1,6 +1,7 @@
 """Worker environments: which there are, where they lie, and what is in them."""
 
 import os
+import runpy
 import subprocess
 import sys
 from importlib import metadata
@@ -11,6 +12,7 @@ import pytest
 from builder import facts
 from builder.environments import environment
 from builder.environments.environment import UnknownEnvironment
+from builder.environments.make import EnvironmentFailed, refuse_cuda
 from tests import environments
 
 # The first one here may have to make an environment.
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.timeout(1200)
 
 
 def test_there_is_one_for_each_lock() -> None:
-    assert {"tensorflow", "torch", "trees"} <= set(environment.names())
+    assert {"openvino", "tensorflow", "tensorrt-rtx", "torch", "trees"} <= set(environment.names())
     assert "torch.pinned" not in environment.names()
 
 
@@ -67,6 +69,27 @@ def test_its_versions_are_part_of_what_a_result_depends_on() -> None:
     assert tools["skl2onnx"] == "1.20.0"
     assert tools["onnxruntime"] == metadata.version("onnxruntime")
     assert "lightgbm" not in facts.tools()
+
+
+@pytest.mark.parametrize("cuda", ["'13.0'", "None", "missing"])
+def test_a_cuda_build_of_torch_is_refused_and_removed(tmp_path: Path, cuda: str) -> None:
+    folder = tmp_path / "torch-0"
+    package = environment.site_of(folder) / "torch"
+    package.mkdir(parents=True)
+    if cuda != "missing":
+        (package / "version.py").write_text(f"__version__ = '2.13.0'\ncuda: str | None = {cuda}\n")
+    if cuda == "None":
+        refuse_cuda(folder)
+        assert package.is_dir()
+        return
+    with pytest.raises(EnvironmentFailed, match=r"CUDA build of torch.*PIP_FIND_LINKS"):
+        refuse_cuda(folder)
+    assert not folder.exists()
+
+
+def test_the_torch_environment_holds_the_cpu_build() -> None:
+    version = environment.site_of(environments.worker("torch").folder) / "torch" / "version.py"
+    assert runpy.run_path(str(version))["cuda"] is None
 
 
 def test_the_command_that_makes_one_names_what_there_is(tmp_path: Path) -> None:

@@ -73,3 +73,43 @@ def test_an_input_with_a_default_stays(tmp_path: Path, sample: Path) -> None:
     optimised(tmp_path, path, sample, "extended")
     rows = made.images(6)
     assert made.answers(tmp_path / "extended/model.onnx", rows) == made.answers(path, rows)
+
+
+def hard_swish(path: Path, *, division: bool = True, watched: bool = False) -> Path:
+    """The classifier with x · clip(x + 3, 0, 6) ÷ 6 written out instead of its Relu."""
+    nodes = made.conv_nodes()
+    last = ("Div", "six") if division else ("Mul", "sixth")
+    nodes[1:2] = [
+        helper.make_node("Add", ["maps", "three"], ["up"], "up"),
+        helper.make_node("Clip", ["up", "zero", "six"], ["clipped"], "clip"),
+        helper.make_node("Mul", ["maps", "clipped"], ["product"], "times"),
+        helper.make_node(last[0], ["product", last[1]], ["active"], "last"),
+    ]
+    if watched:  # something else reads the chain from the inside
+        nodes[-1:] = [
+            helper.make_node("ReduceMean", ["clipped"], ["level"], "level", keepdims=0),
+            helper.make_node("Add", ["logits", "level"], ["moved"], "moved"),
+            helper.make_node("Softmax", ["moved"], ["scores"], "softmax", axis=1),
+        ]
+    numbers = {"three": 3, "zero": 0, "six": 6, "sixth": 1 / 6}
+    return made.conv_model(
+        path, nodes=nodes, more={name: np.array(one, np.float32) for name, one in numbers.items()}
+    )
+
+
+@pytest.mark.parametrize("division", [True, False])
+def test_a_hard_swish_that_was_written_out_is_put_together(
+    tmp_path: Path, sample: Path, division: bool
+) -> None:
+    model = hard_swish(tmp_path / "swish.onnx", division=division)
+    found = optimised(tmp_path, model, sample, "basic")
+    assert found.fused == {"HardSigmoid": 1}
+    assert operators(read_graph(tmp_path / "basic/model.onnx"))["Clip"] == 0
+    rows = made.images(12)
+    assert made.answers(tmp_path / "basic/model.onnx", rows) == made.answers(model, rows)
+
+
+def test_a_chain_that_is_read_from_the_inside_stays(tmp_path: Path, sample: Path) -> None:
+    model = hard_swish(tmp_path / "swish.onnx", watched=True)
+    optimised(tmp_path, model, sample, "basic")
+    assert operators(read_graph(tmp_path / "basic/model.onnx"))["Clip"] == 1

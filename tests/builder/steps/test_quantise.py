@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from builder.graphs import operators, read_graph
 from builder.samples import Sample, write_samples
+from builder.search.rules import CALIBRATORS
 from builder.steps import calibrate, quantise
 from builder.steps.calibrate import CalibrateParameters
 from builder.steps.quantise import Mode, QuantiseParameters, QuantiseResult
@@ -24,25 +25,35 @@ def calibrated(
         tmp_path / "cal", [made.raw_image(row) for row in rows], [None] * len(rows), kind="calibration"
     )
     parameters = CalibrateParameters(
-        target="ort.cpu", signature=made.SIGNATURE, pipeline=made.CONTRACT.pipeline, int8=int8
+        target="ort.cpu",
+        signature=made.SIGNATURE,
+        pipeline=made.CONTRACT.pipeline,
+        operators=int8.operators,
+        exclude_nodes=int8.exclude_nodes,
+        calibrators=CALIBRATORS,
     )
     perform(calibrate.STEP, parameters, {"model": model, "rows": folder}, tmp_path / "ranges")
     return tmp_path / "ranges"
 
 
 def quantised(
-    tmp_path: Path, model: Path, sample: Path, mode: Mode, int8: Int8Options = Int8Options()
+    tmp_path: Path,
+    model: Path,
+    sample: Path,
+    mode: Mode,
+    int8: Int8Options = Int8Options(),
+    target: str = "ort.cpu",
 ) -> QuantiseResult:
     inputs = {"model": model, "sample": sample}
     if mode == "static":
         inputs["ranges"] = tmp_path / "ranges/ranges.json"
-    parameters = QuantiseParameters(target="ort.cpu", mode=mode, int8=int8)
+    parameters = QuantiseParameters(target=target, mode=mode, int8=int8)
     return perform(quantise.STEP, parameters, inputs, tmp_path / mode)
 
 
 def test_ranges_cover_what_the_rows_hold(tmp_path: Path, model: Path) -> None:
     rows = made.images(20)
-    ranges = orjson.loads((calibrated(tmp_path, model, rows) / "ranges.json").read_bytes())
+    ranges = orjson.loads((calibrated(tmp_path, model, rows) / "ranges.json").read_bytes())["minmax"]
     assert set(ranges) == {"image", "maps"}
     assert ranges["image"] == [min(row.min() for row in rows), max(row.max() for row in rows)]
 
@@ -142,3 +153,65 @@ def test_a_graph_without_convolutions_is_quantised_at_its_multiplications(tmp_pa
     found = quantised(tmp_path, model, tmp_path / "s.npz", "static")
     assert found.operators == ("Gemm", "MatMul")
     assert found.quantised == ("MatMul_0",)
+
+
+def test_every_calibrator_has_ranges_within_those_of_minmax_and_says_what_it_clips(
+    tmp_path: Path, model: Path
+) -> None:
+    rows = made.images(40)
+    rows[7] = rows[7].copy()
+    rows[7][0, 0, 3, 3] = 60.0  # an outlier that stretches minmax
+    found = orjson.loads((calibrated(tmp_path, model, rows) / "ranges.json").read_bytes())
+    assert set(found) == set(CALIBRATORS)
+    assert found["minmax"]["image"][1] == 60.0
+    assert found["entropy"]["image"][1] < 30
+    for calibrator in CALIBRATORS:
+        low, high = found[calibrator]["image"]
+        assert found["minmax"]["image"][0] <= low < 0 < high <= 60, calibrator
+    report = perform(
+        calibrate.STEP,
+        CalibrateParameters(
+            target="ort.cpu",
+            signature=made.SIGNATURE,
+            pipeline=made.CONTRACT.pipeline,
+            calibrators=("minmax", "percentile"),
+            percentile=99.9,
+        ),
+        {"model": model, "rows": tmp_path / "cal"},
+        tmp_path / "again",
+    ).reports
+    assert report[0].clipped == 0 and report[0].worst == ()
+    assert 0 < report[1].clipped <= 0.001
+    assert {one.tensor for one in report[1].worst} <= {"image", "maps"}
+
+
+def test_a_file_for_tensorrt_is_signed_symmetric_and_keeps_its_biases(
+    tmp_path: Path, model: Path, sample: Path
+) -> None:
+    calibrated(tmp_path, model, made.images(20))
+    kinds: dict[str, tuple[set[int], set[int], list[str]]] = {}
+    for target in ("ort.cpu", "tensorrt.sm_90"):
+        quantised(tmp_path, model, sample, "static", target=target)
+        graph = read_graph(tmp_path / "static/engine.onnx").graph
+        stored = {one.name: one for one in graph.initializer}
+        zeros = [
+            numpy_helper.to_array(stored[node.input[2]])
+            for node in graph.node
+            if node.op_type == "QuantizeLinear"
+        ]
+        kinds[target] = (
+            {helper.np_dtype_to_tensor_dtype(one.dtype) for one in zeros},
+            {int(one.max()) for one in zeros},
+            [name for name, one in stored.items() if one.data_type == TensorProto.INT32],
+        )
+    assert kinds["tensorrt.sm_90"][:2] == ({TensorProto.INT8}, {0})
+    assert kinds["tensorrt.sm_90"][2] == []
+    assert kinds["ort.cpu"][0] == {TensorProto.UINT8}
+    assert kinds["ort.cpu"][2]
+
+
+def test_scales_per_tensor_are_one_number(tmp_path: Path, model: Path, sample: Path) -> None:
+    calibrated(tmp_path, model, made.images(20))
+    quantised(tmp_path, model, sample, "static", Int8Options(per_channel=False))
+    graph = read_graph(tmp_path / "static/engine.onnx").graph
+    assert [numpy_helper.to_array(one).size for one in graph.initializer if one.name == "kernel_scale"] == [1]

@@ -61,6 +61,7 @@ TABLE: Mapping[str, Allowed] = {
     "POST /v1/models/{model}/versions/{number}/metrics": frozenset({P, B}),
     "GET /v1/versions": READERS,
     "GET /v1/lineage": READERS,
+    "GET /v1/capacity": READERS,
     # Bytes and data sets.
     "POST /v1/uploads": frozenset({P, B}),
     "GET /v1/uploads/{upload}": frozenset({P, B}),

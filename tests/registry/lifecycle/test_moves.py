@@ -34,8 +34,22 @@ def test_a_release_can_be_rolled_back_from_every_live_phase(phase: ReleasePhase)
 
 
 def test_a_refusal_names_what_is_possible() -> None:
-    told = RELEASE_MOVES.refusal("release:prod/x#1", "completed", ReleaseEvent.STEP)
-    assert told == "release:prod/x#1 is completed: step is not possible; possible now: roll_back"
+    told = RELEASE_MOVES.refusal("completed", ReleaseEvent.STEP)
+    assert told == "it is completed: advance is not possible; possible now: roll back"
+
+
+def test_a_refusal_speaks_of_what_people_can_ask_for() -> None:
+    told = RELEASE_MOVES.refusal("rolling_back", ReleaseEvent.LAST_STEP)
+    assert told == "it is rolling back: advance is not possible; it goes on by itself"
+    over = RELEASE_MOVES.refusal("aborted", ReleaseEvent.ABORT)
+    assert over == "it is aborted: abort is not possible; nothing moves it any more"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_refusal_has_words_of_the_inside(table: MoveTable[Any, Any]) -> None:
+    for phase in table.phases:
+        for event in table.events:
+            assert "_" not in table.refusal(phase, event)
 
 
 @given(st.lists(st.sampled_from(ReleaseEvent), max_size=12))

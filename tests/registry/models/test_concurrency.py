@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
-import pytest
 
 from registry.client import AsyncClient, models, versions
 from registry.contract.versions import StageChange, Version
-from registry.settings import Settings
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.support import FILES, declared, make_model, sent, stored, verifying
 
@@ -89,12 +87,6 @@ async def _crowded(registry: Registry, clients: list[AsyncClient]) -> set[int]:
         done.set()
         await asyncio.gather(*searching)
         return await archiving
-
-
-@pytest.fixture
-def settings(settings: Settings) -> Settings:
-    """A connection for each client: on a slow machine some would wait too long for one, which is a 503."""
-    return settings.model_copy(update={"database_pool": CLIENTS + 8})
 
 
 async def test_sixty_four_clients_at_one_model(registry: Registry) -> None:

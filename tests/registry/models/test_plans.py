@@ -1,7 +1,8 @@
 """Searches of a full registry go by their indexes. The plan is asked for, not the time."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import psycopg
@@ -9,7 +10,7 @@ import pytest
 from sqlalchemy import ClauseElement, Connection, Executable, TextClause, create_engine, text
 from sqlalchemy.ext.compiler import compiles
 
-from bench.filled import fill
+from bench import filled
 from registry.database import driver_url
 from registry.lifecycle.filters import parse
 from registry.lifecycle.searching import VERSIONS, parse_order
@@ -21,7 +22,7 @@ from registry.models import version_search
 def full(database_url: str) -> Iterator[Connection]:
     """100,000 versions of 1,000 models, each with a metric."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        fill(connection)
+        filled.fill(connection)
     engine = create_engine(driver_url(database_url))
     with engine.connect() as made:
         yield made
@@ -85,6 +86,21 @@ SEARCHES = [
 ]
 
 
+def top1(i: int) -> float:
+    """As `bench.filled` measured version `i`."""
+    return i * 2654435761 % 1000003 / 1000003.0
+
+
+# By each of the ways that a search by a metric may go, what it must find.
+FOUND: Mapping[str, Callable[[int], bool]] = {
+    "metrics.top1@valset>0.9985": lambda i: top1(i) > 0.9985,
+    "tags.team=other and metrics.top1@valset>0.9985": lambda i: i % 100 != 7 and top1(i) > 0.9985,
+    "tags.team=nlp and metrics.top1@valset>0.9": lambda i: i % 100 == 7 and top1(i) > 0.9,
+    "tags.team=other and metrics.top1@valset>0.9": lambda i: i % 100 != 7 and top1(i) > 0.9,
+    "metrics.top1@valset>0.2 and metrics.top1@valset<=0.4": lambda i: 0.2 < top1(i) <= 0.4,
+}
+
+
 def test_searches_and_lineage_go_by_their_indexes(full: Connection) -> None:
     for filter, order_by, index, most in SEARCHES:
         plan = explained(full, *search(filter, order_by))
@@ -92,6 +108,10 @@ def test_searches_and_lineage_go_by_their_indexes(full: Connection) -> None:
         assert "Seq Scan on versions" not in plan, (filter, plan)
         assert "Seq Scan on metrics" not in plan, (filter, plan)
         assert rows_read(plan) <= most, (filter, rows_read(plan), plan)
+    for filter, fits in FOUND.items():
+        statement, values = search(filter, "created_at desc")
+        numbers = [int(row.id.removeprefix("ver_")) for row in full.execute(statement, values)]
+        assert numbers == list(islice((i for i in reversed(range(filled.VERSIONS)) if fits(i)), 101)), filter
     for kind, steps in statements.DESCENDANTS.items():
         for _, statement in steps:
             plan = explained(full, statement, {"ids": ["set-1@1", "ver_0"]})

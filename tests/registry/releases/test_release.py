@@ -22,6 +22,7 @@ from tests.registry.releases.stage import (
     stage,
     until,
 )
+from tests.registry.support import run_sql
 
 
 async def shares(registry: Registry) -> dict[str, int]:
@@ -71,6 +72,24 @@ async def test_steps_by_command_widen_the_share_and_complete(registry: Registry)
     assert by_command == [5_000, 10_000]
     assert all(change.by_command for change in done.history if change.cause in ("step", "last_step"))
     assert seen == sorted(set(seen)), "a node never sees a generation twice or backwards"
+
+
+async def test_a_release_whose_stored_plan_ends_below_everything_never_completes(registry: Registry) -> None:
+    """Such plans are refused now; a registry of before may have kept one."""
+    await stage(registry)
+    async with fleet(registry):
+        await released(registry, "animals@1")
+        release = await promote(registry, "animals@2")
+        await in_phase(registry, release.number, ReleasePhase.RUNNING)
+        await run_sql(
+            registry,
+            "UPDATE releases SET plan = jsonb_build_array(plan->0) WHERE number = %s",
+            release.number,
+        )
+        with pytest.raises(ApiError) as refused:
+            await advance(registry, release.number)
+        assert "the plan ends at 5 %" in refused.value.problem.detail
+        assert await shares(registry) == {"animals@1@fp32": 9_500, "animals@2@fp32": 500}
 
 
 async def test_a_second_release_is_refused_or_supersedes(registry: Registry) -> None:

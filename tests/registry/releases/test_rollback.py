@@ -131,12 +131,36 @@ async def test_with_nothing_to_go_back_to_the_answer_says_what_is_possible(regis
         with pytest.raises(ApiError) as alone:
             await roll_back(registry)
         assert alone.value.status == 409
+        assert "slipway promote animals@NUMBER --to prod/animals" in alone.value.problem.hint
+        assert "abort" not in alone.value.problem.hint
         await released(registry, "animals@2")
         await roll_back(registry)
         await registry.client(deployments.unpin(REF))
         with pytest.raises(ApiError) as stable:
             await roll_back(registry)
         assert stable.value.problem.reasons == ("animals@2@fp32",)
+
+
+async def test_after_a_rollback_further_back_a_press_without_a_target_never_goes_forward(
+    registry: Registry,
+) -> None:
+    await stage(registry)
+    async with fleet(registry):
+        for version in ("animals@1", "animals@2", "animals@3"):
+            await released(registry, version)
+        await roll_back(registry, to="animals@1")
+        far = await registry.client(deployments.unpin(REF))
+        assert far.last_good is not None and far.last_good.version == "animals@2"
+        assert far.rollback_to is None
+        with pytest.raises(ApiError) as refused:
+            await roll_back(registry)
+        assert refused.value.status == 409
+        assert refused.value.problem.reasons == ("animals@3@fp32", "animals@2@fp32")
+        await roll_back(registry, to="animals@3")
+        back = await registry.client(deployments.unpin(REF))
+        assert back.rollback_to is not None and back.rollback_to.version == "animals@2"
+        receipt = await roll_back(registry)
+        assert receipt.to_arm.version == "animals@2"
 
 
 async def test_an_explicit_target_must_have_served(registry: Registry) -> None:

@@ -73,6 +73,20 @@ def test_each_fault_is_named_by_its_family(fault: Traffic, family: str, words: s
     assert words in found.sentence
 
 
+def test_bad_evidence_has_not_passed_while_stable_is_being_learned() -> None:
+    worse = dataclasses.replace(TRAFFIC, canary=ArmModel(error=0.05), pairs=PairModel(flips=0.1))
+    rng, state = np.random.default_rng(1), evidence.begin(TRIAL)
+    for _ in range(2):
+        state = evidence.look(state, simulate.batch(worse, 1, rng), TRIAL)
+    found = decide(state, TRIAL, LONG, PACE)
+    assert found.kind is VerdictKind.HOLD and "learning how stable varies (2 of 6 looks" in found.sentence
+    deciding = [gate for gate in found.gates if gate.purpose in ("roll_back", "shown")]
+    assert len(deciding) == 5
+    assert {gate.outcome for gate in deciding} == {"not_enough_data"}
+    errors = next(gate for gate in deciding if gate.family == "errors")
+    assert errors.sentence.startswith("not judged yet") and f"of {found.canary_n:,}" in errors.sentence
+
+
 def test_a_wrong_split_freezes_before_anything_else_is_believed() -> None:
     found = verdict(dataclasses.replace(TRAFFIC, shift=2.0, canary=ArmModel(error=0.2)), 10)
     assert found.kind is VerdictKind.FREEZE

@@ -20,6 +20,7 @@ from registry.statistics.batch import (
 )
 from registry.statistics.evidence import Evidence
 from registry.statistics.simulate import ArmModel, PairModel, Traffic
+from registry.statistics.tolerances import LEARNING_BATCHES
 from registry.statistics.trial import Family, Trial, Unit
 
 TRAFFIC = Traffic(seconds=5.0)
@@ -52,14 +53,34 @@ def test_stable_alone_teaches_and_moves_no_evidence() -> None:
     assert levels.proof_logs(state, TRIAL)[0][1][0] == 0.0
 
 
-def test_no_evidence_is_taken_before_stable_is_known() -> None:
-    rng = np.random.default_rng(2)
-    state = evidence.begin(TRIAL)
-    for _ in range(6):
-        state = evidence.look(state, simulate.batch(FAULT, 1, rng), TRIAL)
-    assert state.errors.memory.looks.sum() == 0.0
-    state = evidence.look(state, simulate.batch(FAULT, 1, rng), TRIAL)
-    assert state.errors.memory.looks[0, 0] == 1.0
+def played(traffic: Traffic, looks: int, replicates: int = 1, seed: int = 2) -> Evidence:
+    """A release that begins before anything was learned of stable."""
+    rng = np.random.default_rng(seed)
+    state = evidence.begin(TRIAL, replicates)
+    for _ in range(looks):
+        state = evidence.look(state, simulate.batch(traffic, replicates, rng), TRIAL)
+    return state
+
+
+def test_no_evidence_is_taken_before_stable_was_seen_and_no_proof_before_it_is_known() -> None:
+    assert played(FAULT, 1).errors.memory.looks.sum() == 0.0
+    learning = played(TRAFFIC, LEARNING_BATCHES + 1)
+    assert learning.errors.memory.looks[0, 0] == LEARNING_BATCHES
+    assert all(level[0] == 0.0 for _, level in levels.proof_logs(learning, TRIAL))
+
+
+def test_what_no_bursts_explain_rolls_back_while_stable_is_being_learned() -> None:
+    broken = dataclasses.replace(TRAFFIC, share=0.5, canary=ArmModel(error=0.54), pairs=PairModel(failed=0.5))
+    state = played(broken, 3)
+    assert not state.clumping.errors.learned.any()
+    assert levels.rolls_back(state, TRIAL).all()
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_bursts_of_a_clean_release_roll_nothing_back_while_stable_is_being_learned(share: float) -> None:
+    bursty = dataclasses.replace(TRAFFIC, share=share, burst=5.0)
+    state = played(bursty, LEARNING_BATCHES + 1, replicates=1000)
+    assert levels.rolls_back(state, TRIAL).mean() <= 0.01
 
 
 def test_what_is_learned_stays_fixed_during_the_release() -> None:

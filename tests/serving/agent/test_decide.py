@@ -6,6 +6,7 @@ from registry.contract.nodes import SlotPhase
 from registry.contract.routes import ArmRole
 from serving.agent.actions import Confirm, Fetch, StartEngine, StopEngine
 from serving.agent.decide import UNUSED_KEPT, decide
+from serving.agent.loading import wanted
 from serving.agent.snapshot import Holding, SlotKey
 from tests.serving.agent.making import MB, arm, arm_id, assignment, engine, fragment, ready, snapshot
 from tests.serving.agent.world import World
@@ -259,3 +260,12 @@ def test_a_load_that_is_not_wanted_any_more_is_stopped_at_once() -> None:
     world.settle()
     world.assign(assignment(fragment(3, [STABLE])))
     assert any(isinstance(item, StopEngine) and item.key == KEY2 for item in world.turn().actions)
+
+
+def test_engines_are_loaded_by_the_share_that_waits_for_them() -> None:
+    """Of all deployments of a node: what serves most first, standbys last, names only between equals."""
+    half = [arm(1, ArmRole.STABLE, 4_000), arm(2, ArmRole.CANARY, 6_000), arm(3, ArmRole.STANDBY)]
+    whole = [arm(4, ArmRole.STABLE, 10_000), arm(5, ArmRole.STANDBY)]
+    holdings = {"prod/a": Holding(fragment(1, half)), "prod/b": Holding(fragment(1, whole))}
+    order = [item.arm.version for item in wanted(holdings)]
+    assert order == ["m@4@fp32", "m@2@fp32", "m@1@fp32", "m@3@fp32", "m@5@fp32"]

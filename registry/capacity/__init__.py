@@ -1,0 +1,1 @@
+"""What a deployment's nodes can carry, and what it costs."""
