@@ -75,8 +75,17 @@ def offer(facts: Facts, who: Whoami) -> Offer:
         )
     if deployment.stable is None:
         return Offer(href, why_not="Nothing is released here yet.")
+    name = facts.names(deployment.stable)
+    if target is None and deployment.last_good is not None:
+        # Further back than the last good version: which one before it was good, nobody knows but people.
+        return Offer(
+            href,
+            why_not=f"Rolled back to {name} by name; which version before it was good is for you to say.",
+            others=True,
+            receipt=facts.in_force.id if facts.in_force else "",
+            remedy="",
+        )
     if target is None:
-        name = facts.names(deployment.stable)
         return Offer(
             href,
             why_not=f"{name} is the first version here: there is no earlier one to go back to.",

@@ -111,6 +111,10 @@ def test_what_is_offered_in_each_state() -> None:
     already = offer(made.facts(back, receipt=made.receipt("drained", final="All")), made.ANA)
     assert (already.possible, already.why_not) == (False, "Already rolled back to v1 by ana.")
     assert already.receipt.startswith("rbk_")
+    further = made.deployment(stable=made.arm(1), last_good=made.arm(2), pinned=True)
+    by_name = offer(made.facts(further), made.ANA)
+    assert (by_name.possible, by_name.others) == (False, True)
+    assert by_name.why_not.startswith("Rolled back to v1 by name")
     viewer = made.ANA.model_copy(update={"roles": (Role.VIEWER,)})
     assert "this needs the role releaser" in offer(made.facts(completed), viewer).why_not
 
