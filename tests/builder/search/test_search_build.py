@@ -6,7 +6,7 @@ from onnx import helper
 from registry.contract.builds import BuildPhase, StepPhase
 from registry.contract.engines import GateOutcome
 from registry.contract.recipes import Int8Options, Precision, Recipe, SearchOptions, Tolerances
-from registry.contract.versions import DatasetRef
+from registry.contract.versions import BatchRule, DatasetRef
 from tests.builder import made
 from tests.builder.rig import Rig
 
@@ -33,7 +33,8 @@ def test_the_search_finds_what_the_recipe_missed(rig: Rig) -> None:
     dense = made.weights()["dense"].copy()
     dense[0] /= 50
     model = made.conv_model(rig.home / "m.onnx", nodes=nodes, more={"stretch": stretch, "dense": dense})
-    version = rig.register({"model.onnx": model}, model="stretched")
+    contract = made.CONTRACT.model_copy(update={"batch": BatchRule(max_rows=1)})
+    version = rig.register({"model.onnx": model}, contract, model="stretched")
     for name, rows in (("cal", made.images(30)), ("val", made.images(160, seed=8))):
         raws = [made.raw_image(row) for row in rows]
         labels = list(made.answers(model, rows)) if name == "val" else [None] * len(rows)

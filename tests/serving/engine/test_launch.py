@@ -63,7 +63,7 @@ async def test_a_wrong_file_is_told_with_its_reason(sockets: Path, tmp_path: Pat
 async def test_an_unknown_target_and_a_missing_file_are_told(sockets: Path, tmp_path: Path) -> None:
     model = tiny_models.classifier(tmp_path / "c.onnx")
     for order, kind in (
-        (EngineOrder(model, "tensorrt.sm_90", sockets / "s"), "unknown_target"),
+        (EngineOrder(model, "abacus.cpu", sockets / "s"), "unknown_target"),
         (EngineOrder(tmp_path / "none", "ort.cpu", sockets / "s"), "FileNotFoundError"),
     ):
         process = await EngineProcess.spawn(order)
