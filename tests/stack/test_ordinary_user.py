@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import registry
 import slipway
 from slipway.stack import binaries
 from slipway.stack.account import Account, first_closed_directory
@@ -54,6 +55,8 @@ def test_an_ordinary_user_starts_all_three_servers_twice(open_dir: Path, plain: 
     python, needs = _interpreter(account, open_dir / "python")
     sources = open_dir / "sources of his"
     shutil.copytree(Path(slipway.__file__).parent / "stack", sources / "slipway" / "stack")
+    # The stack speaks of addresses as clients do: without what is secret in them.
+    shutil.copytree(Path(registry.__file__).parent, sources / "registry")
     (sources / "slipway" / "__init__.py").touch()
     home = open_dir / "home"
     home.mkdir()
