@@ -7,7 +7,6 @@ predicted / measured − 1.
 
 import asyncio
 import itertools
-import json
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ import onnx
 import orjson
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.figures import table
 from bench.serving import gateway
 from registry.capacity import planning, queueing
 from registry.capacity.queueing import NodeModel, Point
@@ -45,14 +45,11 @@ CONTRACT = VersionContract(
 
 
 def run(output: str = "table") -> dict[str, float]:
-    """Measures, prints, and returns the figures. `output`: `json` or `table`."""
+    """Measures and returns the figures; prints them as a `table`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(_measure(Path(folder)))
-    if output == "json":
-        print(json.dumps(figures))
-    else:
-        for name, value in figures.items():
-            print(f"{name:32} {value:12.3f}")
+    if output == "table":
+        table(figures)
     return figures
 
 

@@ -19,6 +19,7 @@ import orjson
 import psycopg
 
 from bench import filled, mlflow_server, uploads
+from bench.figures import table
 from bench.http_load import Plan
 from registry.client import models
 from registry.contract.versions import FileEntry, Framework, Lineage, ModelCreate, VersionCreate
@@ -206,6 +207,5 @@ def run(output: str) -> dict[str, object]:
         "with_bytes_per_second": {"ours": logged[0], "mlflow": logged[1]},
     }
     if output == "table":
-        for name, value in figures.items():
-            print(f"{name:<26} {value}")
+        table(figures)
     return figures

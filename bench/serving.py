@@ -6,7 +6,6 @@ processes of their own; all share the machine's cores.
 """
 
 import asyncio
-import json
 import os
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import onnx
 import orjson
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.figures import table
 from registry.contract.counters import BATCH_BUCKETS, CounterEdges
 from registry.contract.pipeline import Classify, PipelineSpec
 from registry.contract.routes import ArmRole, Fence, RoutingUnit
@@ -45,14 +45,11 @@ CONTRACT = VersionContract(
 
 
 def run(output: str = "table") -> dict[str, float]:
-    """Measures, prints, and returns the figures. `output`: `json` or `table`."""
+    """Measures and returns the figures; prints them as a `table`."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(_measure(Path(folder)))
-    if output == "json":
-        print(json.dumps(figures))
-    else:
-        for name, value in figures.items():
-            print(f"{name:32} {value:12.3f}")
+    if output == "table":
+        table(figures)
     return figures
 
 
