@@ -7,7 +7,7 @@ from typing import Any
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from serving.runtimes.environment import check_tensorrt
 from serving.runtimes.errors import EngineClosed, NotAModel, ProviderUnavailable, RunFailed
-from serving.runtimes.memory import give_back_free_memory, resident_bytes
+from serving.runtimes.memory import Growth, give_back_free_memory
 from serving.runtimes.protocol import (
     Array,
     Device,
@@ -67,7 +67,7 @@ class OnnxRuntime:
             )
         if self._tensorrt:
             check_tensorrt()
-        before = resident_bytes()
+        growth = Growth()
         tell("read")
         started = time.perf_counter()
         model = path.read_bytes()
@@ -93,16 +93,15 @@ class OnnxRuntime:
             raise ProviderUnavailable(
                 provider, ran, "check the driver and the CUDA libraries with `nvidia-smi` and `ldconfig -p`"
             )
-        return OnnxEngine(path, session, ran[0], LoadTimes(read - started, done - read), before)
+        return OnnxEngine(path, session, ran[0], LoadTimes(read - started, done - read), growth)
 
 
 class OnnxEngine:
     """An InferenceSession behind the protocol's face."""
 
-    def __init__(self, path: Path, session: Any, provider: str, times: LoadTimes, memory_before: int) -> None:
+    def __init__(self, path: Path, session: Any, provider: str, times: LoadTimes, growth: Growth) -> None:
         self._session = session
-        self._before = memory_before
-        self._most = 0
+        self._growth = growth
         self.provider_that_ran = provider
         self.load_times = times
         self.signature = Signature(
@@ -127,9 +126,7 @@ class OnnxEngine:
         return dict(zip(self._outputs, values, strict=True))
 
     def memory(self) -> MemoryUse:
-        if self._session is not None:
-            self._most = max(self._most, resident_bytes() - self._before)
-        return MemoryUse(self._most)
+        return MemoryUse(self._growth.most(measure=self._session is not None))
 
     def close(self) -> None:
         if self._session is not None:

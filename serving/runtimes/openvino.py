@@ -13,7 +13,7 @@ import numpy as np
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from serving.runtimes.bundle import unpack
 from serving.runtimes.errors import EngineClosed, InputError, NotAModel, RunFailed, RuntimeMissing
-from serving.runtimes.memory import give_back_free_memory, resident_bytes
+from serving.runtimes.memory import Growth, give_back_free_memory
 from serving.runtimes.protocol import (
     Array,
     Device,
@@ -65,7 +65,7 @@ class OpenVino:
         """Of the options the threads count: a stored graph is optimised for this machine at every load."""
         openvino = import_openvino()
         tell = progress or ignore_progress
-        before = resident_bytes()
+        growth = Growth()
         tell("read")
         started = time.perf_counter()
         signature, (model, weights) = unpack(path, WANTED, (MODEL, WEIGHTS))
@@ -80,14 +80,14 @@ class OpenVino:
             raise NotAModel(str(path), WANTED, _last(error)) from error
         _check_same(path, signature, compiled)
         times = LoadTimes(read - started, time.perf_counter() - read)
-        return OpenVinoEngine(signature, openvino, compiled, times, before)
+        return OpenVinoEngine(signature, openvino, compiled, times, growth)
 
 
 class OpenVinoEngine:
     """A compiled model with its one request."""
 
     def __init__(
-        self, signature: Signature, openvino: Any, compiled: Any, times: LoadTimes, memory_before: int
+        self, signature: Signature, openvino: Any, compiled: Any, times: LoadTimes, growth: Growth
     ) -> None:
         self.signature = signature
         self.load_times = times
@@ -95,8 +95,7 @@ class OpenVinoEngine:
         self._tensor = openvino.Tensor
         self._compiled = compiled
         self._request = compiled.create_infer_request()
-        self._before = memory_before
-        self._most = 0
+        self._growth = growth
         self.memory()
 
     def infer(self, inputs: Tensors) -> dict[str, Array]:
@@ -118,9 +117,7 @@ class OpenVinoEngine:
         }
 
     def memory(self) -> MemoryUse:
-        if self._request is not None:
-            self._most = max(self._most, resident_bytes() - self._before)
-        return MemoryUse(self._most)
+        return MemoryUse(self._growth.most(measure=self._request is not None))
 
     def close(self) -> None:
         if self._request is not None:

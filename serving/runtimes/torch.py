@@ -18,7 +18,7 @@ from registry.contract.versions import Signature
 from serving.runtimes import walled
 from serving.runtimes.bundle import unpack
 from serving.runtimes.errors import EngineClosed, NotAllowed, NotAModel, RunFailed, RuntimeMissing
-from serving.runtimes.memory import give_back_free_memory, resident_bytes
+from serving.runtimes.memory import Growth, give_back_free_memory
 from serving.runtimes.protocol import (
     Array,
     Device,
@@ -64,7 +64,7 @@ class TorchRuntime:
             )
         torch = import_torch()
         tell = progress or ignore_progress
-        before = resident_bytes()
+        growth = Growth()
         tell("read")
         started = time.perf_counter()
         wanted = WANTED[self._kind]
@@ -80,7 +80,7 @@ class TorchRuntime:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise NotAModel(str(path), wanted, first) from error
         times = LoadTimes(read - started, time.perf_counter() - read)
-        return TorchEngine(torch, module, signature, times, before)
+        return TorchEngine(torch, module, signature, times, growth)
 
     def _module(self, torch: Any, content: io.BytesIO) -> Any:
         if self._kind == "torchscript":
@@ -95,14 +95,13 @@ class TorchEngine:
     provider_that_ran = "CPU"
 
     def __init__(
-        self, torch: Any, module: Any, signature: Signature, times: LoadTimes, memory_before: int
+        self, torch: Any, module: Any, signature: Signature, times: LoadTimes, growth: Growth
     ) -> None:
         self.signature = signature
         self.load_times = times
         self._torch = torch
         self._module = module
-        self._before = memory_before
-        self._most = 0
+        self._growth = growth
         self.memory()
 
     def infer(self, inputs: Tensors) -> dict[str, Array]:
@@ -131,9 +130,7 @@ class TorchEngine:
         return {name: np.array(value.numpy()) for name, value in zip(names, values, strict=False)}
 
     def memory(self) -> MemoryUse:
-        if self._module is not None:
-            self._most = max(self._most, resident_bytes() - self._before)
-        return MemoryUse(self._most)
+        return MemoryUse(self._growth.most(measure=self._module is not None))
 
     def close(self) -> None:
         if self._module is not None:
