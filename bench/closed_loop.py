@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 
 import uvloop
 
+from bench.wire import exchange, posted
+
 
 @dataclass
 class Tally:
@@ -37,20 +39,14 @@ class Tally:
 async def _connection(port: int, request: bytes, until: float, tally: Tally) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while (sent := time.perf_counter()) < until:
-        writer.write(request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        at = head.index(b"content-length: ") + 16
-        await reader.readexactly(int(head[at : head.index(b"\r\n", at)]))
+        succeeded = await exchange(reader, writer, request)
         tally.took.append(time.perf_counter() - sent)
-        tally.failed += not head.startswith(b"http/1.1 200")
+        tally.failed += not succeeded
     writer.close()
 
 
 async def load(port: int, path: str, body: bytes, connections: int, seconds: float) -> dict[str, float]:
-    request = (
-        f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    ).encode() + body
+    request = posted(path, body)
     tally = Tally()
     begun = time.perf_counter()
     until = begun + seconds

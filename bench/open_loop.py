@@ -12,6 +12,8 @@ import time
 
 import uvloop
 
+from bench.wire import exchange, posted
+
 
 class Connections:
     """Idle ones are used again; a new one is opened where there is none."""
@@ -23,20 +25,13 @@ class Connections:
     async def send(self, request: bytes) -> bool:
         """True for an answer of 200."""
         pair = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
-        reader, writer = pair
-        writer.write(request)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        at = head.index(b"content-length: ") + 16
-        await reader.readexactly(int(head[at : head.index(b"\r\n", at)]))
+        succeeded = await exchange(*pair, request)
         self._idle.append(pair)
-        return head.startswith(b"http/1.1 200")
+        return succeeded
 
 
 async def load(port: int, path: str, body: bytes, rate: float, seconds: float) -> dict[str, float]:
-    request = (
-        f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    ).encode() + body
+    request = posted(path, body)
     connections, generator = Connections(port), random.Random(7)
     took: list[float] = []
     failed = 0

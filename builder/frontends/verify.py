@@ -36,6 +36,11 @@ class SourceCheck:
     shapes: tuple[tuple[int, ...], ...]
     deviation: float
 
+    @property
+    def says(self) -> str:
+        shapes = ", ".join("×".join(map(str, shape)) for shape in self.shapes)
+        return f"deviates by at most {self.deviation:.1g} from the framework in {self.runs} runs ({shapes})"
+
 
 def verify(request: Request, converted: Converted, model: Path, target: str = TARGET) -> SourceCheck:
     """`model`: an engine of the target.

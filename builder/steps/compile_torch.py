@@ -85,10 +85,9 @@ def run(parameters: CompileTorchParameters, inputs: Inputs, out: Path) -> Compil
             f"a row's answer depends on the rows it shares a batch with (deviation {worst:.2g}), so its "
             "engines are never batched"
         )
-    shapes = ", ".join("×".join(map(str, shape)) for shape in checked.shapes)
     said = (
         f"{found.main} ({found.format}), {made.converted.exporter}",
-        f"deviates by at most {checked.deviation:.1g} from the framework in {checked.runs} runs ({shapes})",
+        checked.says,
         *warnings,
     )
     return CompileTorchResult(

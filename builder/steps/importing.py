@@ -103,12 +103,11 @@ def _imported(found: Plan, request: Request, out: Path) -> ImportResult:
     model = graphs.read_graph(out / MODEL)
     opset, nodes = graphs.opset(model), sum(1 for _ in graphs.nodes(model))
     warnings = (*material, *fine)
-    shapes = ", ".join("×".join(map(str, shape)) for shape in checked.shapes)
     said = (
         f"{found.main or 'the SavedModel'} ({found.format}) → opset {opset}, {nodes} nodes, by "
         f"{converted.exporter}",
         *converted.notes,
-        f"deviates by at most {checked.deviation:.1g} from the framework in {checked.runs} runs ({shapes})",
+        checked.says,
         *warnings,
     )
     return ImportResult(
