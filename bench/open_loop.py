@@ -23,11 +23,23 @@ class Connections:
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def send(self, request: bytes) -> bool:
-        """True for an answer of 200."""
-        pair = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
-        succeeded = await exchange(*pair, request)
+        """True for an answer of 200. A connection that breaks meanwhile is a request that failed."""
+        try:
+            pair = await self._taken()
+            succeeded = await exchange(*pair, request)
+        except (OSError, asyncio.IncompleteReadError):
+            return False
         self._idle.append(pair)
         return succeeded
+
+    async def _taken(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Servers close what was idle for some seconds."""
+        while self._idle:
+            pair = self._idle.pop()
+            if not pair[0].at_eof():
+                return pair
+            pair[1].close()
+        return await asyncio.open_connection("127.0.0.1", self._port)
 
 
 async def load(port: int, path: str, body: bytes, rate: float, seconds: float) -> dict[str, float]:
