@@ -10,6 +10,7 @@ from registry.statistics import dispersion
 from registry.statistics.arrays import Floats, Stateful
 from registry.statistics.batch import Batch, Layout
 from registry.statistics.dispersion import Dispersion
+from registry.statistics.tolerances import PLAUSIBLE_PHI
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,21 @@ class Clumping(Stateful):
     slow: Dispersion
     tails: Dispersion
     mixes: tuple[Dispersion, ...]
+
+    @property
+    def plausible(self) -> Floats:
+        """(R,) how clumped this traffic may be, from all that is counted of it.
+
+        The same bursts clump everything, so what no event has told yet of errors the labels tell.
+        """
+        every = (self.errors, self.slow, self.tails, *self.mixes)
+        squares = np.sum([each.squares for each in every], axis=0)
+        compared = np.sum([each.compared for each in every], axis=0)
+        return dispersion.drawn_to(PLAUSIBLE_PHI, squares, compared)
+
+    def cautious(self, count: Dispersion) -> Floats:
+        """(R,) what evidence against the canary by one of these counts is divided by."""
+        return count.cautious(self.plausible)
 
 
 def begin(layout: Layout, replicates: int) -> Clumping:
@@ -33,12 +49,12 @@ def begin(layout: Layout, replicates: int) -> Clumping:
 
 
 def learn(known: Clumping, batch: Batch) -> Clumping:
-    """Dispersion is learned before the release; during it only while there is too little."""
+    """Dispersion is learned before the release; during it only until it is known."""
     alone = batch.canary.n.sum(axis=1) == 0.0
     stable = batch.stable
 
     def update(state: Dispersion, n: Floats, x: Floats) -> Dispersion:
-        return dispersion.learn(state, n.sum(axis=1), x.sum(axis=1), alone | ~state.learned)
+        return dispersion.learn(state, n.sum(axis=1), x.sum(axis=1), alone | ~state.known)
 
     return Clumping(
         errors=update(known.errors, stable.n[..., None], stable.errors.sum(axis=-1, keepdims=True)),

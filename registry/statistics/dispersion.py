@@ -14,7 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from registry.statistics.arrays import Bools, Floats, Stateful, floats
-from registry.statistics.tolerances import GRID, LEARNING_BATCHES, LEARNING_PHI
+from registry.statistics.tolerances import (
+    GRID,
+    KNOWN_BATCHES,
+    LEARNING_BATCHES,
+    PLAUSIBLE_WEIGHT,
+)
 
 _GRID = floats(GRID)
 _LONG_CLUMPS = 1.4 * 0.5 / (1.0 / np.log(_GRID) - 1.0 / (_GRID - 1.0)) - 0.4
@@ -46,14 +51,28 @@ class Dispersion(Stateful):
         return np.asarray(self.batches > LEARNING_BATCHES)
 
     @property
-    def cautious(self) -> Floats:
-        """(R,) what evidence against the canary is divided by: as much as is plausible, until learned."""
-        return np.where(self.learned, self.phi, np.maximum(self.phi, LEARNING_PHI))
+    def known(self) -> Bools:
+        """(R,) whether so many stable batches were seen that φ needs no more of them."""
+        return np.asarray(self.batches >= KNOWN_BATCHES)
+
+    def cautious(self, plausible: Floats) -> Floats:
+        """(R,) φ, drawn towards `plausible` until it is known.
+
+        A handful of batches of bursts can look as calm as independent requests do.
+        """
+        drawn = drawn_to(plausible, self.squares, self.compared)
+        return np.where(self.known, self.phi, np.maximum(self.phi, drawn))
 
     @property
     def begun(self) -> Bools:
         """(R,) whether stable was seen at all: without it there is no rate to bet beside."""
         return np.asarray(self.batches > 0.0)
+
+
+def drawn_to(plausible: Floats | float, squares: Floats, compared: Floats) -> Floats:
+    """(R,) mean of the squares (of each at least 1 on average) and of a few that were `plausible`."""
+    few = PLAUSIBLE_WEIGHT * np.asarray(plausible)
+    return np.asarray((few + np.maximum(squares, compared)) / (PLAUSIBLE_WEIGHT + compared))
 
 
 def divisors(phi: Floats) -> Floats:

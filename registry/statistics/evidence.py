@@ -15,7 +15,6 @@ from registry.statistics import clumping, distribution, paired, proofs, rates, s
 from registry.statistics.arrays import Floats, Stateful
 from registry.statistics.batch import Batch
 from registry.statistics.clumping import Clumping
-from registry.statistics.dispersion import Dispersion
 from registry.statistics.distribution import DistributionTest
 from registry.statistics.paired import PairedTest
 from registry.statistics.proofs import Proofs, StableRates
@@ -100,15 +99,15 @@ def look(evidence: Evidence, batch: Batch, trial: Trial) -> Evidence:
     known = evidence.clumping
     return Evidence(
         clumping=clumping.learn(known, batch),
-        errors=_errors(evidence.errors, batch, trial, known.errors, by_kind=False),
-        kinds=_errors(evidence.kinds, batch, trial, known.errors, by_kind=True),
+        errors=_errors(evidence.errors, batch, trial, known, by_kind=False),
+        kinds=_errors(evidence.kinds, batch, trial, known, by_kind=True),
         slow=rates.look(
             evidence.slow,
             (batch.canary.timed, batch.canary.slow),
             (batch.stable.timed, batch.stable.slow),
             trial.tolerances.slow,
             Side.ABOVE,
-            known.slow.cautious,
+            known.cautious(known.slow),
             known.slow.begun,
         ),
         tails=rates.look(
@@ -117,7 +116,7 @@ def look(evidence: Evidence, batch: Batch, trial: Trial) -> Evidence:
             (batch.stable.observed, batch.stable.tails),
             trial.tolerances.tails,
             Side.ABOVE,
-            known.tails.cautious,
+            known.cautious(known.tails),
             known.tails.begun,
         ),
         paired_failed=_pairs_failed(evidence, batch, trial),
@@ -150,7 +149,7 @@ def _begin_classes(replicates: int, labels: int) -> ClassEvidence:
     )
 
 
-def _errors(test: RateTest, batch: Batch, trial: Trial, known: Dispersion, by_kind: bool) -> RateTest:
+def _errors(test: RateTest, batch: Batch, trial: Trial, known: Clumping, by_kind: bool) -> RateTest:
     def counts(n: Floats, errors: Floats) -> tuple[Floats, Floats]:
         x = errors if by_kind else errors.sum(axis=-1, keepdims=True)
         return np.broadcast_to(n[..., None], x.shape), x
@@ -163,48 +162,48 @@ def _errors(test: RateTest, batch: Batch, trial: Trial, known: Dispersion, by_ki
         counts(batch.stable.n, batch.stable.errors),
         trial.tolerances.errors,
         Side.ABOVE,
-        known.cautious,
-        known.begun,
+        known.cautious(known.errors),
+        known.errors.begun,
     )
 
 
 def _pairs_failed(evidence: Evidence, batch: Batch, trial: Trial) -> PairedTest:
-    pairs, known = batch.pairs, evidence.clumping.errors
+    pairs, known = batch.pairs, evidence.clumping
     return paired.look_net(
         evidence.paired_failed,
         pairs.n.sum(axis=1)[:, None],
         pairs.canary_failed.sum(axis=1)[:, None],
         pairs.stable_failed.sum(axis=1)[:, None],
         trial.tolerances.errors.slack(evidence.errors.stable_rate),
-        known.cautious,
-        known.begun,
+        known.cautious(known.errors),
+        known.errors.begun,
     )
 
 
 def _pairs_tails(evidence: Evidence, batch: Batch, trial: Trial) -> PairedTest:
-    pairs, known = batch.pairs, evidence.clumping.tails
+    pairs, known = batch.pairs, evidence.clumping
     return paired.look_net(
         evidence.paired_tails,
         pairs.compared.sum(axis=1),
         pairs.canary_tail.sum(axis=1),
         pairs.stable_tail.sum(axis=1),
         trial.tolerances.tails.slack(evidence.tails.stable_rate),
-        known.cautious,
-        known.begun,
+        known.cautious(known.tails),
+        known.tails.begun,
     )
 
 
 def _classes(evidence: Evidence, batch: Batch, trial: Trial) -> tuple[ClassEvidence, ...]:
     return tuple(
-        _one_class(evidence.classes[at], batch, trial, at, place, evidence.clumping.mixes[place])
+        _one_class(evidence.classes[at], batch, trial, at, place, evidence.clumping)
         for at, place in enumerate(trial.layout.class_places)
     )
 
 
 def _one_class(
-    test: ClassEvidence, batch: Batch, trial: Trial, at: int, place: int, known: Dispersion
+    test: ClassEvidence, batch: Batch, trial: Trial, at: int, place: int, known: Clumping
 ) -> ClassEvidence:
-    phi, active = known.cautious, known.begun
+    phi, active = known.cautious(known.mixes[place]), known.mixes[place].begun
     margin = Margin(1.0, trial.tolerances.class_share)
 
     def of(mix: Floats) -> tuple[Floats, Floats]:

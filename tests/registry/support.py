@@ -17,7 +17,7 @@ from registry.contract.engines import BenchReport, EngineReport, Gate, GateOutco
 from registry.contract.pipeline import Classify, PipelineSpec
 from registry.contract.recipes import Precision, Recipe
 from registry.contract.tasks import Claim, Lease, VerifyOrder, VerifyResult
-from registry.contract.uploads import Upload, UploadCreate
+from registry.contract.uploads import Upload, UploadCreate, UploadPhase
 from registry.contract.versions import (
     Dtype,
     FileEntry,
@@ -107,7 +107,14 @@ async def sent(registry: Registry, content: bytes, digest: str | None = None) ->
     upload = await registry.client(uploads.create(body))
     if upload.exists or upload.id is None:
         return upload
-    await send_parts(upload, content)
+    try:
+        await send_parts(upload, content)
+    except httpx.HTTPStatusError:
+        # Someone else of the same name, with the same bytes, may have completed it: the parts are joined.
+        upload = await registry.client(uploads.get(upload.id))
+        if upload.phase is UploadPhase.OPEN or upload.id is None:
+            raise
+        return upload
     return await registry.client(uploads.complete(upload.id))
 
 

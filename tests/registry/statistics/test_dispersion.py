@@ -8,7 +8,7 @@ import pytest
 from registry.statistics import dispersion
 from registry.statistics.arrays import Floats, floats
 from registry.statistics.dispersion import Dispersion
-from registry.statistics.tolerances import GRID, LEARNING_BATCHES
+from registry.statistics.tolerances import GRID, KNOWN_BATCHES, LEARNING_BATCHES
 
 MIX = np.array([0.5, 0.3, 0.15, 0.05])
 R = 200
@@ -60,6 +60,24 @@ def test_it_counts_as_learned_only_after_enough_batches() -> None:
     assert learned([batch] * (LEARNING_BATCHES + 1)).learned[0]
     empty = learned([batch] * 3 + [0.0 * batch] * 10)
     assert not empty.learned[0]
+
+
+def test_it_is_drawn_towards_what_is_plausible_until_it_is_known() -> None:
+    rng = np.random.default_rng(5)
+    batches = [rng.multinomial(1000, MIX, R).astype(float) for _ in range(KNOWN_BATCHES)]
+    plausible = np.full(R, 10.0)
+    drawn = [learned(batches[:many]).cautious(plausible).mean() for many in (1, 6, 20, KNOWN_BATCHES - 1)]
+    assert drawn == sorted(drawn, reverse=True)
+    assert drawn[0] == 10.0
+    assert drawn[-1] == pytest.approx((6.0 * 10.0 + 58.0 * 4.0) / (6.0 + 58.0 * 4.0), rel=0.1)
+    known = learned(batches)
+    assert known.cautious(plausible).tolist() == known.phi.tolist()
+
+
+def test_what_was_measured_is_never_drawn_down() -> None:
+    rng = np.random.default_rng(6)
+    state = learned([floats(20.0 * rng.multinomial(50, MIX, R)) for _ in range(10)])
+    assert bool(np.all(state.cautious(np.ones(R)) >= state.phi))
 
 
 def test_only_the_replicates_asked_for_learn() -> None:

@@ -20,7 +20,7 @@ from registry.statistics.batch import (
 )
 from registry.statistics.evidence import Evidence
 from registry.statistics.simulate import ArmModel, PairModel, Traffic
-from registry.statistics.tolerances import LEARNING_BATCHES
+from registry.statistics.tolerances import KNOWN_BATCHES, LEARNING_BATCHES
 from registry.statistics.trial import Family, Trial, Unit
 
 TRAFFIC = Traffic(seconds=5.0)
@@ -83,10 +83,29 @@ def test_bursts_of_a_clean_release_roll_nothing_back_while_stable_is_being_learn
     assert levels.rolls_back(state, TRIAL).mean() <= 0.01
 
 
-def test_what_is_learned_stays_fixed_during_the_release() -> None:
-    state = learned()
-    again = evidence.look(state, simulate.batch(FAULT, 1, np.random.default_rng(2)), TRIAL)
-    assert again.clumping.to_state() == state.clumping.to_state()
+def test_what_is_learned_goes_on_during_the_release_and_stays_fixed_once_it_is_known() -> None:
+    batch = simulate.batch(FAULT, 1, np.random.default_rng(2))
+    few, enough = learned(looks=KNOWN_BATCHES - 1), learned(looks=KNOWN_BATCHES)
+    on = evidence.look(few, batch, TRIAL).clumping
+    assert on.errors.batches[0] == KNOWN_BATCHES
+    assert evidence.look(enough, batch, TRIAL).clumping.to_state() == enough.clumping.to_state()
+
+
+def test_of_errors_that_never_happened_the_labels_tell_how_clumped_they_may_be() -> None:
+    calm = dataclasses.replace(TRAFFIC, stable=ArmModel(error=0.0), canary=ArmModel(error=0.0))
+    told = []
+    for burst in (1.0, 5.0):
+        state = evidence.begin(TRIAL)
+        rng = np.random.default_rng(3)
+        for _ in range(20):
+            state = evidence.look(
+                state, simulate.before(dataclasses.replace(calm, burst=burst), 1, rng), TRIAL
+            )
+        assert state.errors.stable_x[0, 0] == 0.0
+        told.append(float(state.clumping.cautious(state.clumping.errors)[0]))
+    independent, bursts = told
+    assert independent < 2.0
+    assert 5.0 < bursts < 15.0
 
 
 def test_a_new_step_forgets_proofs_and_keeps_what_speaks_against_the_canary() -> None:

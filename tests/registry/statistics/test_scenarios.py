@@ -46,6 +46,24 @@ def test_bursts_of_identical_requests_need_the_dispersion() -> None:
     assert without.rolled_back >= 0.95
 
 
+@pytest.mark.parametrize("learned", [0, 6])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_bursts_roll_no_clean_release_back_of_whose_stable_arm_little_was_learned(
+    share: float, learned: int
+) -> None:
+    # Taking φ of six batches for granted rolled 13 % back at a share of 5 %, 33 % at one half.
+    bursty = Traffic(burst=5.0, share=share)
+    played = play(Scenario(bursty, seconds=1200.0, learn_looks=learned), 2 * R, seed=10)
+    assert played.rolled_back <= 2 / (2 * R)
+
+
+def test_learning_little_delays_what_is_found_by_little() -> None:
+    fault = replace(SHORT, canary=ArmModel(low=0.46), pairs=PairModel(low=0.38, low_noise=0.02, flips=0.25))
+    played = play(Scenario(SHORT, fault, learn_looks=6, seconds=400.0), R, seed=11)
+    assert played.rolled_back == 1.0
+    assert np.median(played.rolled_back_s) <= 16.0
+
+
 def test_errors_from_half_a_percent_to_two_are_caught_in_about_three_minutes() -> None:
     fault = replace(SHORT, canary=ArmModel(error=0.02), pairs=replace(NOISY, failed=0.02), mirror=0.0)
     played = play(Scenario(replace(SHORT, mirror=0.0), fault), R, seed=4)
