@@ -2,7 +2,8 @@
 
 The engine is benched alone, as builds bench it; the model says the highest rate at which P99 stays within a
 limit; then an open-loop client looks for that rate on a real node (gateway, engine process). `error` is
-predicted / measured − 1.
+predicted / measured − 1; `error_with_measured_access` is what it would be had the model known what this
+machine's gateway takes for a request (`access_ms_measured`), and not taken `access_ms_assumed`.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import orjson
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.figures import table
-from bench.serving import gateway
+from bench.serving import cpu_s, gateway
 from registry.capacity import planning, queueing
 from registry.capacity.queueing import NodeModel, Point
 from registry.contract.counters import BATCH_BUCKETS
@@ -58,21 +59,27 @@ async def _measure(folder: Path) -> dict[str, float]:
     engine = await EngineProcess.spawn(EngineOrder(path, "ort.cpu", folder / "engine.sock", warm_rows=32))
     try:
         await engine.ready()
-        async with gateway(folder, engine.order.socket, CONTRACT) as (port, _):
+        async with gateway(folder, engine.order.socket, CONTRACT) as (port, pid):
             await _load(port, 20, 1.0)
             node = benched(path)
             limit_s = LIMIT_RATIO * node.points[0].p50_s
             most = queueing.most_within(node, limit_s)
             assert most is not None, "the limit is some lone runs long"
+            before = cpu_s(pid)
             steps = [await _load(port, most.rate * part, SECONDS) for part in LADDER]
+            access_s = (cpu_s(pid) - before) / sum(step["requests"] for step in steps)
     finally:
         await engine.stop()
+    informed = queueing.most_within(NodeModel(node.points, access_s), limit_s)
     measured = _crossing([(step["rate"], step["p99_ms"]) for step in steps], limit_s * 1e3)
     return {
         "limit_p99_ms": limit_s * 1e3,
         "predicted_requests_per_second": most.rate,
         "measured_requests_per_second": measured,
         "error": most.rate / measured - 1,
+        "error_with_measured_access": informed.rate / measured - 1 if informed else -1.0,
+        "access_ms_assumed": planning.ACCESS_MS,
+        "access_ms_measured": access_s * 1e3,
         "predicted_batch_rows": most.batch_rows,
         "ceiling_requests_per_second": node.ceiling,
         "failed": sum(step["failed"] for step in steps),

@@ -60,9 +60,9 @@ async def _measure(folder: Path) -> dict[str, float]:
         await engine.ready()
         async with gateway(folder, engine.order.socket, CONTRACT) as (port, pid):
             await _load(port, 1.0)
-            before = _runs(folder), _cpu_s(pid), _cpu_s(engine.pid)
+            before = _runs(folder), cpu_s(pid), cpu_s(engine.pid)
             tally = await _load(port, SECONDS)
-            after = _runs(folder), _cpu_s(pid), _cpu_s(engine.pid)
+            after = _runs(folder), cpu_s(pid), cpu_s(engine.pid)
     finally:
         await engine.stop()
     runs = {size: after[0][size] - before[0][size] for size in BATCH_BUCKETS}
@@ -174,7 +174,8 @@ def _runs(folder: Path) -> dict[int, int]:
     }
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU that a process has used, in its own code and in the kernel for it."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -17,6 +17,7 @@ SCORE_BINS = 64
 LATENCY_FIRST_US = 50.0
 LATENCY_RATIO = 1.02
 LATENCY_BINS = 720
+_LOG_RATIO = math.log(LATENCY_RATIO)
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32)
 
 
@@ -79,7 +80,7 @@ def latency_bin(microseconds: float) -> int:
     """Bin of a duration: 0 below 50 µs, then steps of 2 %, the last one open (about 75 s)."""
     if microseconds < LATENCY_FIRST_US:
         return 0
-    return min(LATENCY_BINS - 1, 1 + int(math.log(microseconds / LATENCY_FIRST_US) / math.log(LATENCY_RATIO)))
+    return min(LATENCY_BINS - 1, 1 + int(math.log(microseconds / LATENCY_FIRST_US) / _LOG_RATIO))
 
 
 def latency_edge(index: int) -> float:

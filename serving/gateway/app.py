@@ -52,11 +52,14 @@ def _line(call: Call, deployment: Deployment, arm: Arm, total_us: float) -> dict
         "version": arm.entry.version,
         "engine": arm.entry.engine,
         "generation": deployment.entry.fence.generation,
-        "outcome": call.outcome.value,
+        "outcome": str(call.outcome),
         "total_us": int(total_us),
         "us": [
-            int(seconds * 1e6)
-            for seconds in (layers.access, layers.pre, layers.queue, layers.engine, layers.post)
+            int(layers.access * 1e6),
+            int(layers.pre * 1e6),
+            int(layers.queue * 1e6),
+            int(layers.engine * 1e6),
+            int(layers.post * 1e6),
         ],
     }
     if call.fallback:

@@ -13,6 +13,7 @@ from serving.gateway.call import Call
 from serving.gateway.deadlines import DeadlineSweep
 from serving.gateway.exchange import JSON, Response
 from serving.gateway.faults import CallerGone, IllegalAnswer, TimedOut
+from serving.gateway.plan import Plan
 from serving.gateway.refusals import Refusal
 from serving.gateway.table import Arm
 from serving.gateway.work import Ran, Work
@@ -24,8 +25,6 @@ from serving.pipeline.processing import located
 from serving.runtimes.errors import InputError
 from serving.runtimes.protocol import Array
 from serving.telemetry.observables import Sight
-
-EXAMPLE_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -40,44 +39,40 @@ class Answered:
 async def attempt(call: Call, arm: Arm, ticket: Ticket, sweep: DeadlineSweep) -> Answered:
     """Raises Fault, Refusal and InputError."""
     begun = time.perf_counter()
-    request, inputs, place = await _read(call, arm)
-    rows = rows_of(inputs) if request is None else request.rows
-    read = time.perf_counter()
-    call.layers.pre = read - begun
+    slot = arm.slot
+    request: oip.InferRequest | None = None
+    place: Place | None = None
+    if call.raw:
+        prepared = await _prepare(call, arm)
+        inputs, place = prepared.tensors, prepared.place
+        rows = rows_of(inputs)
+    else:
+        request = _read(call, slot.plan)
+        inputs, rows = request.inputs, request.rows
+    _check_rows(rows, slot.plan.max_rows)
+    layers = call.layers
+    layers.pre = time.perf_counter() - begun
     if call.gone:
         raise CallerGone
     if call.time_left <= 0:
         raise TimedOut("pre")
-    work = Work(inputs, rows, arm.slot.plan.key(inputs), call.deadline, owner=ticket, pinned=call.explicit)
+    work = Work(inputs, rows, slot.plan.key(inputs), call.deadline, owner=ticket, pinned=call.explicit)
     try:
-        return await _through(call, arm, work, sweep, request, place)
+        ran = await _run(call, arm, work, sweep)
+        layers.queue, layers.engine = ran.queue_s, ran.engine_s
+        ended = time.perf_counter()
+        sights = see(arm, ran)
+        if request is not None:
+            response = oip.encode(request, ran.outputs, call.model, arm.version_tail, call.request_id)
+        else:
+            response = await _answer(call, arm, ran, place)
     except IllegalAnswer as error:
         _blame_infinity(inputs, error)
         raise
-
-
-async def _through(
-    call: Call,
-    arm: Arm,
-    work: Work,
-    sweep: DeadlineSweep,
-    request: oip.InferRequest | None,
-    place: Place | None,
-) -> Answered:
-    """Queue, engine and post-processing."""
-    ran = await run(call, arm, work, sweep)
-    call.layers.queue = ran.queue_s
-    call.layers.engine = ran.engine_s
-    ended = time.perf_counter()
-    sights = see(arm, ran)
-    if request is not None:
-        response = oip.encode(request, ran.outputs, call.model, arm.version_tail, call.request_id)
-    else:
-        response = await _answer(call, arm, ran, place)
-    if work.rows == 1 and sum(array.nbytes for array in work.inputs.values()) <= EXAMPLE_LIMIT_BYTES:
-        arm.slot.example = work.inputs
-    call.layers.post = ran.post_s + time.perf_counter() - ended
-    return Answered(response, sights, work.rows)
+    if rows == 1:
+        slot.remember(inputs)
+    layers.post = ran.post_s + time.perf_counter() - ended
+    return Answered(response, sights, rows)
 
 
 def _blame_infinity(inputs: Mapping[str, Array], error: IllegalAnswer) -> None:
@@ -93,16 +88,17 @@ def _blame_infinity(inputs: Mapping[str, Array], error: IllegalAnswer) -> None:
             ) from error
 
 
-async def run(call: Call, arm: Arm, work: Work, sweep: DeadlineSweep) -> Ran:
+async def _run(call: Call, arm: Arm, work: Work, sweep: DeadlineSweep) -> Ran:
     """Through the arm's queue and engine."""
     arm.slot.lane.put(work, beyond_limits=call.moved)
     sweep.watch(work)
     call.work = work
     try:
-        return await work.answer()
+        return await work.reply
     finally:
         call.work = None
         sweep.forget(work)
+        work.let_go()
 
 
 def see(arm: Arm, ran: Ran) -> tuple[Sight, ...]:
@@ -118,15 +114,10 @@ def _legal(answers: Sequence[RowAnswer]) -> list[Answer]:
     return [answer for answer in answers if not isinstance(answer, pipeline_errors.IllegalAnswer)]
 
 
-async def _read(call: Call, arm: Arm) -> tuple[oip.InferRequest | None, dict[str, Array], Place | None]:
-    plan = arm.slot.plan
-    if call.raw:
-        prepared = await _prepare(call, arm)
-        _check_rows(rows_of(prepared.tensors), plan.max_rows)
-        return None, prepared.tensors, prepared.place
-    length = call.head.headers.get(oip.HEADER_LENGTH)
+def _read(call: Call, plan: Plan) -> oip.InferRequest:
+    """The tensors that the caller sent."""
     try:
-        request = oip.decode(call.body, length, plan.signature)
+        return plan.decode(call.body, call.head.headers.get(oip.HEADER_LENGTH))
     except InputError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -135,8 +126,6 @@ async def _read(call: Call, arm: Arm) -> tuple[oip.InferRequest | None, dict[str
         raise Refusal(
             400, f"the request can't be read: {error}", "send tensors as the model's metadata names them"
         ) from error
-    _check_rows(request.rows, plan.max_rows)
-    return request, request.inputs, None
 
 
 async def _prepare(call: Call, arm: Arm) -> Prepared:

@@ -11,6 +11,9 @@ Header = tuple[bytes, bytes]
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 
+CLOSE: Header = (b"connection", b"close")
+"""The connection ends with this answer."""
+
 
 class Connection(Protocol):
     """The caller's connection: `on_lost` is called once when it closes before the response."""
@@ -30,12 +33,28 @@ class Head:
     client: str = ""
 
 
+class Standing:
+    """Headers that many answers carry: written once, in `lines`, as they go on the wire."""
+
+    __slots__ = ("headers", "lines")
+
+    def __init__(self, headers: tuple[Header, ...] = ()) -> None:
+        self.headers = headers
+        self.lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+_NONE = Standing()
+
+
 @dataclass(slots=True)
 class Response:
+    """`standing` goes out before `headers`."""
+
     status: int
     body: bytes
     media_type: bytes = JSON
     headers: list[Header] = field(default_factory=list)
+    standing: Standing = _NONE
 
 
 def json_response(document: object, status: int = 200) -> Response:

@@ -5,7 +5,7 @@ import importlib.metadata
 from typing import assert_never
 
 from serving.gateway.call import Call
-from serving.gateway.exchange import Head, Response, json_response
+from serving.gateway.exchange import CLOSE, Head, Response, json_response
 from serving.gateway.gateway import Gateway
 from serving.gateway.inference import Finished, Inference
 from serving.gateway.metadata import model_document, server_document
@@ -18,6 +18,7 @@ from serving.gateway.table import Arm, Deployment
 from serving.telemetry.exposition import node_metrics
 
 VERSION_HEADER = b"x-slipway-version"
+_INFERENCE = (Door.INFER, Door.PREDICT)
 _NOWHERE = "the inference paths are /v2/models/NAME[/versions/VERSION]/infer and …/predict"
 
 
@@ -32,32 +33,25 @@ class Handler:
         self._version = importlib.metadata.version("slipway")
 
     async def __call__(self, head: Head, body: bytes) -> Response:
+        """An answer in any case: what nobody foresaw is told with the request's id, too."""
         request_id = self._ids.of(head.headers)
         address = address_of(head.path)
-        if address is None:
-            response = problem(404, f"there is nothing at {head.path[:200]!r}", _NOWHERE, request_id)
-        elif head.method == address.door.method or (head.method == "HEAD" and address.door.method == "GET"):
-            response = await self._answered(head, body, address, request_id)
-        else:
-            hint = f"use {address.door.method}"
-            response = problem(405, f"{head.method} is not taken at {head.path[:200]!r}", hint, request_id)
-            response.headers.append((b"allow", address.door.method.encode()))
+        try:
+            if address is None or not address.door.takes(head.method):
+                response = _misled(head, address, request_id)
+            elif address.door in _INFERENCE:
+                response = await self._infer(_call(head, body, address, request_id))
+            else:
+                response = await self._respond(address, request_id)
+        except Exception as error:
+            response = unforeseen(error, request_id)
         response.headers.append((REQUEST_ID_HEADER, request_id.encode()))
         if self._gateway.draining:
-            response.headers.append((b"connection", b"close"))
+            response.headers.append(CLOSE)
         return response
 
-    async def _answered(self, head: Head, body: bytes, address: Address, request_id: str) -> Response:
-        """An answer in any case: what nobody foresaw is told with the request's id, too."""
-        try:
-            return await self._respond(head, body, address, request_id)
-        except Exception as error:
-            return unforeseen(error, request_id)
-
-    async def _respond(self, head: Head, body: bytes, address: Address, request_id: str) -> Response:
+    async def _respond(self, address: Address, request_id: str) -> Response:
         match address.door:
-            case Door.INFER | Door.PREDICT:
-                return await self._inference(head, body, address, request_id)
             case Door.READY:
                 return await self._readiness(None, request_id)
             case Door.MODEL | Door.MODEL_READY:
@@ -70,15 +64,10 @@ class Handler:
                 identity = self._gateway.identity
                 text = await asyncio.to_thread(node_metrics, identity.state, identity.incarnation)
                 return Response(200, text, b"text/plain; version=0.0.4; charset=utf-8")
+            case Door.INFER | Door.PREDICT:
+                raise AssertionError("inference has a way of its own")
             case _:
                 assert_never(address.door)
-
-    async def _inference(self, head: Head, body: bytes, address: Address, request_id: str) -> Response:
-        version = address.version
-        if version is None and VERSION_HEADER in head.headers:
-            version = head.headers[VERSION_HEADER].decode("latin-1")
-        call = Call(head, body, request_id, address.model, version, raw=address.door is Door.PREDICT)
-        return await self._infer(call)
 
     async def _model(self, address: Address, request_id: str) -> Response:
         deployment = self._gateway.routing.deployments.get(address.model)
@@ -107,6 +96,23 @@ class Handler:
         response = problem(503, "; ".join(found.reasons), "try again after Retry-After seconds", request_id)
         response.headers.append((b"retry-after", retry_after(found)))
         return response
+
+
+def _misled(head: Head, address: Address | None, request_id: str) -> Response:
+    """404 or 405."""
+    if address is None:
+        return problem(404, f"there is nothing at {head.path[:200]!r}", _NOWHERE, request_id)
+    detail = f"{head.method} is not taken at {head.path[:200]!r}"
+    response = problem(405, detail, f"use {address.door.method}", request_id)
+    response.headers.append((b"allow", address.door.method.encode()))
+    return response
+
+
+def _call(head: Head, body: bytes, address: Address, request_id: str) -> Call:
+    version = address.version
+    if version is None and VERSION_HEADER in head.headers:
+        version = head.headers[VERSION_HEADER].decode("latin-1")
+    return Call(head, body, request_id, address.model, version, address.door is Door.PREDICT)
 
 
 def _shown(deployment: Deployment, version: str | None) -> Arm | None:

@@ -61,25 +61,11 @@ class Inference:
 
     async def __call__(self, call: Call) -> Response:
         """Every error is a response; only cancellation comes out."""
-        try:
-            check_encoding(call)
-            allowed = time_allowed(
-                call.head.headers.get(TIMEOUT_HEADER),
-                self._settings.default_timeout_s,
-                self._settings.longest_timeout_s,
-            )
-            call.deadline = time.monotonic() + allowed
-            deployment, arm = self._assign(call)
-        except Refusal as refusal:
-            return of_refusal(refusal, call.request_id)
-        except InputError as error:
-            return of_input(error, call.request_id)
-        except Loading as loading:
-            return of_fault(loading, call.request_id)
+        admitted = self._admit(call)
+        if isinstance(admitted, Response):
+            return admitted
+        deployment, arm = admitted
         call.layers.access = time.perf_counter() - call.head.started
-        return await self._answer(call, deployment, arm)
-
-    async def _answer(self, call: Call, deployment: Deployment, arm: Arm) -> Response:
         ticket = Ticket(arm.book, call.explicit)
         if call.head.connection is not None:
             call.head.connection.on_lost = call.leave
@@ -121,9 +107,27 @@ class Inference:
             total_us = (time.perf_counter() - call.head.started) * 1e6
             ticket.settle(call.outcome, total_us, answered.sights if answered else ())
             self._finished(call, deployment, arm, answered, total_us)
-        response.headers += answering.headers
+        response.standing = answering.headers
         response.headers.append((b"server-timing", call.layers.header()))
         return response
+
+    def _admit(self, call: Call) -> tuple[Deployment, Arm] | Response:
+        """Gives the call its deadline and its arm; or says why not."""
+        try:
+            check_encoding(call)
+            allowed = time_allowed(
+                call.head.headers.get(TIMEOUT_HEADER),
+                self._settings.default_timeout_s,
+                self._settings.longest_timeout_s,
+            )
+            call.deadline = time.monotonic() + allowed
+            return self._assign(call)
+        except Refusal as refusal:
+            return of_refusal(refusal, call.request_id)
+        except InputError as error:
+            return of_input(error, call.request_id)
+        except Loading as loading:
+            return of_fault(loading, call.request_id)
 
     def _assign(self, call: Call) -> tuple[Deployment, Arm]:
         """Raises Refusal (404), Loading (503)."""

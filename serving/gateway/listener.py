@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from serving.gateway.exchange import Response
+from serving.gateway.exchange import CLOSE, Response
 from serving.gateway.refusals import problem
 
 HEADERS_LIMIT = 100
@@ -25,6 +25,7 @@ SLOW_S = 30.0
 LINGER_S = 2.0
 
 EXTENSION = "slipway.connection"
+CLOSE_LINE = b"connection: close\r\n"
 
 
 @dataclass(slots=True)
@@ -34,6 +35,14 @@ class Caller:
     connection: "Listener"
     cycle: RequestResponseCycle
 
+    def whole_body(self) -> bytes | None:
+        """None while more of it is to come, which is waited for in the ASGI way."""
+        cycle = self.cycle
+        if cycle.more_body or cycle.disconnected:
+            return None
+        body, cycle.body = bytes(cycle.body), bytearray()
+        return body
+
     def answer(self, response: Response) -> bool:
         """Head and body in one write, where ASGI has two and checks every header by two expressions. False:
         the caller doesn't read fast enough, and the ASGI way, which waits, has to be taken."""
@@ -41,22 +50,21 @@ class Caller:
         transport = self.connection.transport
         if self.connection.flow.write_paused or cycle.disconnected:
             return False
-        parts = [
+        lines = [b"%b: %b\r\n" % header for header in response.headers]
+        if CLOSE in response.headers:
+            cycle.keep_alive = False
+        elif not cycle.keep_alive:
+            lines.append(CLOSE_LINE)
+        head = b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n" % (
             STATUS_LINE[response.status],
-            b"content-type: %b\r\ncontent-length: %d\r\n" % (response.media_type, len(response.body)),
-        ]
-        for name, value in response.headers:
-            parts.append(b"%b: %b\r\n" % (name, value))
-            if name == b"connection":
-                cycle.keep_alive = False
-        if not cycle.keep_alive and parts[-1] != b"connection: close\r\n":
-            parts.append(b"connection: close\r\n")
-        parts.append(b"\r\n")
-        if cycle.scope["method"] != "HEAD":
-            parts.append(response.body)
+            response.media_type,
+            len(response.body),
+            response.standing.lines,
+            b"".join(lines),
+        )
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        transport.write(b"".join(parts))
+        transport.write(head if cycle.scope["method"] == "HEAD" else head + response.body)
         cycle.message_event.set()
         if cycle.more_body:
             self.connection.linger()
@@ -101,7 +109,7 @@ class Listener(HttpToolsProtocol):
         self._header_bytes += len(url)
         if self._header_bytes > HEADER_BYTES_LIMIT:
             self._refuse(431, "the address is too long", f"keep the head below {HEADER_BYTES_LIMIT} bytes")
-        super().on_url(url)
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_bytes += len(name) + len(value)
@@ -111,7 +119,11 @@ class Listener(HttpToolsProtocol):
                 "the head is too large",
                 f"send at most {HEADERS_LIMIT} headers and {HEADER_BYTES_LIMIT} bytes of them",
             )
-        super().on_header(name, value)
+        # As the base class does it, without a second call for each header.
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():

@@ -37,7 +37,8 @@ class Budget:
     rows: float = BURST_ROWS
 
     def earn(self, answered_rows: int) -> None:
-        self.rows = min(BURST_ROWS, self.rows + EXTRA_LOAD * answered_rows)
+        if self.rows < BURST_ROWS:
+            self.rows = min(BURST_ROWS, self.rows + EXTRA_LOAD * answered_rows)
 
     def spend(self, rows: int) -> bool:
         if rows > self.rows:
@@ -112,7 +113,7 @@ async def _read(call: Call, stable: Arm) -> tuple[dict[str, Array], int]:
     if call.raw:
         inputs = (await stable.slot.prepare(call.body, time.monotonic() + WAIT_S)).tensors
         return inputs, rows_of(inputs)
-    request = oip.decode(call.body, call.head.headers.get(oip.HEADER_LENGTH), plan.signature)
+    request = plan.decode(call.body, call.head.headers.get(oip.HEADER_LENGTH))
     if request.rows > plan.max_rows:
         raise Fault("more rows than stable takes")
     return request.inputs, request.rows

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 
 class Door(Enum):
-    """What is asked for. The value is the method that it takes."""
+    """What is asked for. The value is the method that it takes, and a number that tells doors apart."""
 
     ALIVE = ("GET", 1)
     READY = ("GET", 2)
@@ -18,9 +18,11 @@ class Door(Enum):
     INFER = ("POST", 7)
     PREDICT = ("POST", 8)
 
-    @property
-    def method(self) -> str:
-        return self.value[0]
+    def __init__(self, method: str, _number: int) -> None:
+        self.method = method
+
+    def takes(self, method: str) -> bool:
+        return method == self.method or (method == "HEAD" and self.method == "GET")
 
 
 @dataclass(frozen=True, slots=True)

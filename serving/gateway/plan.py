@@ -9,6 +9,7 @@ from registry.contract.versions import Signature, TensorSpec, VersionContract
 from serving.control import ArmEntry
 from serving.gateway.batching import LaneRules
 from serving.gateway.faults import IllegalAnswer, PipelineFault
+from serving.gateway.oip import Decoder
 from serving.pipeline import errors as pipeline_errors
 from serving.pipeline.answers import RowAnswer
 from serving.pipeline.batch import batch_key
@@ -25,10 +26,12 @@ _DEAR = (Image, Tokenise, TokenText, Ctc, Detect)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`pre` and `post` are None where they run in pipeline workers only. `watched`: answers are made for
-    every request, also for those that want tensors. `many`: a raw input may make several rows."""
+    """`decode` reads requests that bring tensors. `pre` and `post` are None where they run in pipeline
+    workers only. `watched`: answers are made for every request, also for those that want tensors. `many`: a
+    raw input may make several rows."""
 
     contract: VersionContract
+    decode: Decoder
     pre: Preprocess | None
     post: Postprocess | None
     filler: Filler | None
@@ -49,6 +52,7 @@ class Plan:
         inline = _inline(files)
         return cls(
             contract=contract,
+            decode=Decoder(signature),
             pre=pre(contract.pipeline, signature, files) if inline else None,
             post=post(contract.pipeline, signature, files) if inline else None,
             filler=filler_of(contract.pipeline, signature) if together else None,

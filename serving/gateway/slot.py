@@ -27,6 +27,7 @@ RETRY_FIRST_S = 0.02
 RETRY_LAST_S = 1.0
 AFTER_OVERDUE_S = 1.0
 PING_S = 10.0
+EXAMPLE_LIMIT_BYTES = 1 << 20
 
 
 class Slot:
@@ -87,6 +88,14 @@ class Slot:
         self.pool.close()
         self._drop()
         self._socket = None
+
+    def remember(self, inputs: dict[str, Array]) -> None:
+        """One row that went well. A large one isn't kept in memory for it."""
+        size = 0
+        for array in inputs.values():
+            size += array.nbytes
+        if size <= EXAMPLE_LIMIT_BYTES:
+            self.example = inputs
 
     def ask_prepare(self, raw: bytes, deadline: float) -> Asked[Prepared] | None:
         """Of a pipeline worker, where it is too dear for the loop; None: `prepare_here`. Raises Shed."""

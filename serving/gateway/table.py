@@ -7,7 +7,7 @@ from registry.contract.identity import parse_deployment, parse_version
 from registry.contract.routes import ArmRole
 from serving.control import ArmEntry, Table, TableEntry
 from serving.gateway.book import Book
-from serving.gateway.exchange import Header
+from serving.gateway.exchange import Standing
 from serving.gateway.slot import Slot
 from serving.gateway.split import Split
 from serving.telemetry.observables import Watcher
@@ -21,12 +21,9 @@ class Arm:
     slot: Slot
     book: Book
     watcher: Watcher
-    headers: tuple[Header, ...]
-
-    @property
-    def version_tail(self) -> str:
-        """`2@int8-static`: the version without its model's name, as the protocol's paths have it."""
-        return self.entry.version.partition("@")[2]
+    headers: Standing
+    version_tail: str
+    """`2@int8-static`: the version without its model's name, as the protocol's paths have it."""
 
     @property
     def loaded(self) -> bool:
@@ -95,6 +92,7 @@ def build(
                 book=book_of(entry, arm),
                 watcher=Watcher(entry.edges, arm.contract),
                 headers=_headers(entry, arm),
+                version_tail=arm.version.partition("@")[2],
             )
             for arm in entry.arms
         )
@@ -109,11 +107,12 @@ def build(
     return Routing(table.seq, table.registry_id, table.draining, deployments)
 
 
-def _headers(entry: TableEntry, arm: ArmEntry) -> tuple[Header, ...]:
-    return (
+def _headers(entry: TableEntry, arm: ArmEntry) -> Standing:
+    headers = (
         (b"x-slipway-deployment", entry.deployment.encode("latin-1")),
         (b"x-slipway-version", arm.version.encode("latin-1")),
         (b"x-slipway-arm", arm.arm.encode("latin-1")),
         (b"x-slipway-engine", arm.engine.encode("latin-1")),
         (b"x-slipway-role", arm.role.value.encode("latin-1")),
     )
+    return Standing(headers)

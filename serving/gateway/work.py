@@ -78,13 +78,13 @@ class Work:
     def succeed(self, ran: Ran) -> None:
         if not self.reply.done():
             self.reply.set_result(ran)
-            self._end()
+            self.let_go()
 
     def fail(self, fault: Exception) -> None:
         """Answers with an error; what comes later for this work is dropped."""
         if not self.reply.done():
             self.reply.set_exception(fault)
-            self._end()
+            self.let_go()
 
     def expire(self) -> None:
         self.fail(TimedOut("engine" if self.started else "queue"))
@@ -94,10 +94,11 @@ class Work:
         try:
             return await self.reply
         finally:
-            # The waiter was cancelled: the room in the queue must not stay taken.
-            self._end()
+            self.let_go()
 
-    def _end(self) -> None:
+    def let_go(self) -> None:
+        """Whoever awaited `reply` waits no more. A waiter that was cancelled is why it has to be said: the
+        room in the queue must not stay taken."""
         ended, self.ended = self.ended, None
         if ended is not None:
             ended(self)

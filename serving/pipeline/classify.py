@@ -64,8 +64,8 @@ class ClassifyStep:
         return np.concatenate([1 - scores, scores], axis=1) if scores.shape[1] == 1 else scores
 
     def _answer(self, scores: Array, best: Array) -> Answer:
-        top: list[AnswerValue] = [self._entry(scores, int(index)) for index in best]
-        return {**self._entry(scores, int(best[0])), "top": top}
+        top = [self._entry(scores, int(index)) for index in best]
+        return {**top[0], "top": list[AnswerValue](top)}
 
     def _entry(self, scores: Array, index: int) -> Answer:
         label = self._step.labels[index] if self._step.labels else str(index)

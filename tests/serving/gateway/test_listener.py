@@ -1,9 +1,12 @@
 """What a web server must refuse or bear, on raw sockets."""
 
 import asyncio
+import json
+
+import numpy as np
 
 from tests.serving.gateway.conftest import EngineRun
-from tests.serving.gateway.contracts import CLASSIFIER, SLOW, ArmSpec, EntrySpec
+from tests.serving.gateway.contracts import ADDER, CLASSIFIER, SLOW, ArmSpec, EntrySpec
 from tests.serving.gateway.rig import Rig
 
 BODY = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,0,0,0]}]}'
@@ -95,3 +98,40 @@ async def test_bodies_in_single_bytes(rig: Rig, classifier: str) -> None:
         await asyncio.sleep(0)
     assert (await asyncio.wait_for(reader.readuntil(b"\r\n"), 5)).startswith(b"HTTP/1.1 200")
     writer.close()
+
+
+async def test_who_reads_slowly_gets_whole_answers(rig: Rig, adder: str) -> None:
+    """More than the buffers between hold, so that answers wait for the caller, and requests for them."""
+    await rig.take(EntrySpec((ArmSpec("s", adder, ADDER),)))
+    count, numbers = 8, np.arange(400_000, dtype=np.float32)
+    own = {"shape": [1, len(numbers)], "datatype": "FP32"}
+    tensor = {**own, "parameters": {"binary_data_size": numbers.nbytes}}
+    part = json.dumps(
+        {
+            "inputs": [{"name": "a", **tensor}, {"name": "b", **tensor}],
+            "parameters": {"binary_data_output": True},
+        }
+    ).encode()
+    body = part + numbers.tobytes() * 2
+    lengths = b"inference-header-content-length: %d\r\ncontent-length: %d\r\n\r\n" % (len(part), len(body))
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+    writer.write((POST + lengths + body) * count)
+    assert 0 < await _counted(rig) < count
+    for _ in range(count):
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert fields[b"x-slipway-version"] == b"m@1@fp32"
+        answer = await asyncio.wait_for(reader.readexactly(int(fields[b"content-length"])), 10)
+        data = answer[int(fields[b"inference-header-content-length"]) :]
+        assert np.array_equal(np.frombuffer(data, dtype=np.float32), numbers * 2 + 1)
+    writer.close()
+
+
+async def _counted(rig: Rig) -> int:
+    """Answers, once none comes any more."""
+    before = -1
+    while (now := rig.outcomes("s").get("ok", 0)) != before or not now:
+        before = now
+        await asyncio.sleep(0.5)
+    return now

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from serving.gateway import oip
+from serving.gateway.oip_inputs import InputReader
 from serving.gateway.refusals import Refusal
+from serving.pipeline.json_tensors import json_tensor
 from serving.runtimes.errors import InputError
 
 SIGNATURE = Signature(
@@ -21,6 +23,7 @@ SIGNATURE = Signature(
     ),
     outputs=(TensorSpec(name="y", dtype=Dtype.FP32, shape=("batch",)),),
 )
+DECODE = oip.Decoder(SIGNATURE)
 GOOD: dict[str, Any] = {
     "id": "1",
     "parameters": {"binary_data_output": True},
@@ -59,7 +62,7 @@ def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def test_the_unchanged_request_is_read() -> None:
     head = orjson.dumps(GOOD)
-    request = oip.decode(head + TAIL, b"%d" % len(head), SIGNATURE)
+    request = DECODE(head + TAIL, b"%d" % len(head))
     assert (request.rows, request.inputs["t"].tolist(), request.binary) == (1, [[b"abc"]], True)
 
 
@@ -67,4 +70,36 @@ def test_the_unchanged_request_is_read() -> None:
 def test_no_change_of_it_raises_anything_else(place: tuple[Any, ...], new: object, tail: bytes) -> None:
     head = json.dumps(_with(GOOD, place, new)).encode()
     with suppress(Refusal, InputError):
-        oip.decode(head + tail, b"%d" % len(head), SIGNATURE)
+        DECODE(head + tail, b"%d" % len(head))
+
+
+NUMBERS = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.integers(-3, 3),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.just("1"),
+)
+
+
+@given(st.sampled_from([Dtype.FP32, Dtype.FP64, Dtype.INT64, Dtype.INT32, Dtype.BOOL]), st.lists(NUMBERS))
+def test_the_short_way_for_flat_numbers_is_the_long_way(dtype: Dtype, data: list[Any]) -> None:
+    reader = InputReader(TensorSpec(name="x", dtype=dtype, shape=("batch",)))
+    entry = {"name": "x", "datatype": dtype.value, "shape": [len(data)], "data": data}
+    try:
+        expected = json_tensor("x", dtype, data, (len(data),))
+    except InputError as error:
+        expected = error.got
+    try:
+        found = reader.read(entry, memoryview(b""), 0)[0]
+    except InputError as error:
+        found = error.got
+    if isinstance(expected, str) or isinstance(found, str):
+        assert found == expected
+    else:
+        assert (found.dtype, found.shape, found.tobytes()) == (
+            expected.dtype,
+            expected.shape,
+            expected.tobytes(),
+        )

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import pytest
 
-from builder.samples import write_samples
+from builder.data.samples import write_samples
 from builder.steps import compile_openvino
 from builder.steps.engines import opened
 from builder.steps.sample import made_up

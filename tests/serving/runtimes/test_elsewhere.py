@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builder import sandbox
+from builder.isolation import sandbox
 from tests import environments
 
 SUITE = environments.ROOT / "tests" / "serving" / "runtimes" / "test_conformance.py"
