@@ -27,10 +27,10 @@ def facts() -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench", description=__doc__)
-    parser.add_argument("name", choices=(*NAMES, "all", "soak"), help="what to measure; soak: all, for long")
+    parser.add_argument("name", choices=(*NAMES, "all"), help="what to measure")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    names = NAMES if options.name in ("all", "soak") else (options.name,)
+    names = NAMES if options.name == "all" else (options.name,)
     for name in names:
         before = facts()
         found = importlib.import_module(f"bench.{name}").run(options.output)

@@ -22,7 +22,7 @@ import onnx
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from builder import isolate
+from builder.isolation import isolate
 from registry.contract.datasets import DatasetKind
 from registry.contract.engines import Engine
 from registry.contract.pipeline import Ctc, Image, PipelineSpec, Resize

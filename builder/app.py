@@ -43,6 +43,8 @@ app.conf.update(
         "socket_connect_timeout": 2,
         "socket_keepalive": True,
         "health_check_interval": 10,
+        # All that there are: the registry may send to any of them.
+        "priority_steps": list(range(10)),
     },
 )
 

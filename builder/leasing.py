@@ -8,7 +8,7 @@ from typing import assert_never
 
 import httpx
 
-from builder.building import run_build
+from builder.builds.building import run_build
 from builder.held import FIRST_PAUSE_S, LONGEST_PAUSE_S, Held, LeaseLost
 from builder.settings import Settings
 from builder.store import Store

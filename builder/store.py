@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from builder.rows import DESCRIPTION, INDEX
+from builder.data.rows import DESCRIPTION, INDEX
 from builder.steps.step import Refused
 from registry.client import Client
 from registry.client.transfer import digest_of, download, upload
@@ -65,7 +65,7 @@ class Store:
         return folder
 
     def lay_out_dataset(self, dataset: Dataset, folder: Path) -> Path:
-        """As `builder.rows` reads it."""
+        """As `builder.data.rows` reads it."""
         self.lay_out(dataset.shards, folder)
         _place(self.blob(dataset.index.digest), folder / INDEX)
         (folder / DESCRIPTION).write_text(dataset.model_dump_json())

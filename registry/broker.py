@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 
 from celery import Celery
@@ -21,6 +22,14 @@ BUILD = "slipway.build"
 TIMEOUT_S = 2
 # After a failure nothing is sent for this long: threads that wait for a dead broker help nobody.
 PAUSE_S = 2
+# Of a task, from which each next level of the broker's begins. The broker has ten levels, and takes from 0
+# first.
+LEVELS = (-49, -19, -4, 0, 1, 5, 20, 50)
+
+
+def level_of(priority: int) -> int:
+    """Where a task waits: the higher its priority, the lower its level."""
+    return len(LEVELS) - bisect_right(LEVELS, priority)
 
 
 class Broker:
@@ -38,6 +47,7 @@ class Broker:
                 "socket_timeout": TIMEOUT_S,
                 "socket_connect_timeout": TIMEOUT_S,
                 "max_retries": 0,
+                "priority_steps": list(range(len(LEVELS) + 1)),
             },
             task_publish_retry=False,
         )
@@ -48,7 +58,7 @@ class Broker:
             return False
 
         def work() -> None:
-            self._celery.send_task(name, args=[task_id], queue=queue, priority=priority)
+            self._celery.send_task(name, args=[task_id], queue=queue, priority=level_of(priority))
 
         try:
             await asyncio.wait_for(

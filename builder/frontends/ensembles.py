@@ -69,11 +69,6 @@ def _add_tree(nodes: Trees, root: Mapping[str, Any], target: int, share: float) 
 
 
 def _leaf(nodes: Trees, leaf: Mapping[str, Any], target: int, share: float) -> int:
-    if leaf.get("leaf_coeff"):
-        raise Refused(
-            "the model has linear trees (linear_tree=true), which ONNX has no operator for; train it with "
-            "linear_tree=false"
-        )
     nodes.targets.append(target)
     nodes.weights.append(float(leaf["leaf_value"]) * share)
     return len(nodes.weights) - 1

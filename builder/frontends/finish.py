@@ -24,10 +24,10 @@ def finish(
     """
     import onnx
 
-    from builder import graphs
+    from builder.graphs import walks
 
     model = onnx.load(str(source))
-    if not graphs.opset(model):
+    if not walks.opset(model):
         model.opset_import.append(onnx.helper.make_opsetid("", opset))
     _strip(model)
     _name_inputs(model, signature.inputs)
@@ -42,12 +42,12 @@ def finish(
 
 def _strip(model: "onnx.ModelProto") -> None:
     """Traces of where it was made: paths of source files differ from run to run."""
-    from builder import graphs
+    from builder.graphs import walks
 
     del model.metadata_props[:]
     del model.graph.metadata_props[:]
     model.doc_string = model.graph.doc_string = ""
-    for node in graphs.nodes(model):
+    for node in walks.nodes(model):
         del node.metadata_props[:]
         node.doc_string = ""
     for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
@@ -60,9 +60,9 @@ def _strip(model: "onnx.ModelProto") -> None:
 
 def _drop_unused(model: "onnx.ModelProto") -> None:
     """Stored tensors that nothing reads."""
-    from builder import graphs
+    from builder.graphs import walks
 
-    read = {name for node in graphs.nodes(model) for name in node.input}
+    read = {name for node in walks.nodes(model) for name in node.input}
     read |= {value.name for value in model.graph.output}
     kept = [tensor for tensor in model.graph.initializer if tensor.name in read]
     if len(kept) < len(model.graph.initializer):
@@ -120,16 +120,16 @@ def _name_outputs(model: "onnx.ModelProto", wanted: Sequence[TensorSpec], produc
 
 def _values(model: "onnx.ModelProto") -> set[str]:
     """Names that nodes give to what they make."""
-    from builder import graphs
+    from builder.graphs import walks
 
-    return {name for node in graphs.nodes(model) for name in node.output}
+    return {name for node in walks.nodes(model) for name in node.output}
 
 
 def _rename_inside(model: "onnx.ModelProto", old: str, new: str) -> None:
     """Makes a name free that the exporter used for something else."""
-    from builder import graphs
+    from builder.graphs import walks
 
-    for node in graphs.nodes(model):
+    for node in walks.nodes(model):
         for names in (node.input, node.output):
             for at, name in enumerate(names):
                 if name == old:

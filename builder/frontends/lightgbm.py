@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from builder.frontends import scores
 from builder.frontends.ensembles import Trees, branches, operators, ranges, read_trees
+from builder.frontends.lightgbmtext import sound_text
 from builder.frontends.probes import probes
 from builder.frontends.request import Array, Converted, Request
 from builder.frontends.tabular import one_table, write
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -41,14 +42,15 @@ def convert(request: Request, out_model: Callable[["onnx.ModelProto"], None]) ->
     """Hands the model to `out_model`. Raises Refused."""
     import lightgbm
 
+    text = sound_text(request.path, request.main)
     try:
-        booster = lightgbm.Booster(model_file=str(request.path))
-    except lightgbm.basic.LightGBMError as error:
+        booster = lightgbm.Booster(model_str=text)
+        dump: dict[str, Any] = booster.dump_model()
+    except (lightgbm.basic.LightGBMError, ValueError) as error:
         raise Refused(
-            f"{request.main} is no LightGBM text model ({error}); save it with "
+            f"{request.main} is no LightGBM text model ({first_line(error)}); save it with "
             "booster.save_model('model.txt') and register that file"
         ) from error
-    dump: dict[str, Any] = booster.dump_model()
     table = one_table(request, booster.num_feature())
     objective, options = _objective(dump)
     trees = read_trees(dump)

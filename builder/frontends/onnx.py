@@ -60,7 +60,7 @@ def import_onnx(folder: Path, model: str, out: Path) -> ImportedModel:
     """Writes `folder/model` to `out` as one file. Raises Refused when it is no model, or not a safe one."""
     import onnx
 
-    from builder import graphs
+    from builder.graphs import walks
 
     source = folder / model
     proto = _read(source, model)
@@ -77,15 +77,15 @@ def import_onnx(folder: Path, model: str, out: Path) -> ImportedModel:
         onnx.load_external_data_for_model(proto, str(source.parent))
         onnx.save(proto, str(out))
     return ImportedModel(
-        opset=graphs.opset(proto),
+        opset=walks.opset(proto),
         producer=" ".join(part for part in (proto.producer_name, proto.producer_version) if part),
-        nodes=sum(1 for _ in graphs.nodes(proto)),
+        nodes=sum(1 for _ in walks.nodes(proto)),
         external=external,
     )
 
 
 def _read(path: Path, name: str) -> "onnx.ModelProto":
-    from builder import graphs
+    from builder.graphs import walks
 
     with path.open("rb") as stream:
         head = stream.read(32)
@@ -95,7 +95,7 @@ def _read(path: Path, name: str) -> "onnx.ModelProto":
             f"{name} is not an ONNX file but {other}; export the model to ONNX and register that file"
         )
     try:
-        proto = graphs.read_graph(path)
+        proto = walks.read_graph(path)
     except DecodeError as error:
         raise Refused(
             f"{name} is not an ONNX file, or was cut off ({path.stat().st_size} bytes: {error}); "
@@ -113,10 +113,10 @@ def _external_files(proto: "onnx.ModelProto", folder: Path) -> tuple[str, ...]:
     """Names of the external data files, each proven to be an ordinary file inside `folder`, long enough."""
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-    from builder import graphs
+    from builder.graphs import walks
 
     names: dict[str, None] = {}
-    for tensor in graphs.tensors(proto):
+    for tensor in walks.tensors(proto):
         if not uses_external_data(tensor):
             continue
         info = ExternalDataInfo(tensor)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from builder.data.samples import Sample, stack
 from builder.frontends import torchsource
 from builder.frontends.plan import Format
 from builder.frontends.request import Array, Converted, Request
 from builder.frontends.torchtrace import Trace, refuse_packed, trace, where_in_program, where_in_script
-from builder.samples import Sample, stack
 from builder.steps.sample import made_up
 from builder.steps.step import Refused
 from registry.contract.versions import TensorSpec

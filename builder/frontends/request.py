@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from builder.samples import Sample
+from builder.data.samples import Sample
 from registry.contract.recipes import ImportOptions
 from registry.contract.versions import Signature, SourceOptions, TensorSpec
 from serving.runtimes.dtypes import numpy_dtype

@@ -9,7 +9,7 @@ import numpy as np
 from builder.frontends import scores
 from builder.frontends.plan import SKOPS
 from builder.frontends.request import Array, Converted, Request
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 from registry.contract.versions import Dtype
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ def _load(request: Request) -> Any:
 
 def _skops(request: Request) -> Any:
     from skops.io import get_untrusted_types, load
-    from skops.io.exceptions import UntrustedTypesFoundException
 
     try:
         unknown = sorted(get_untrusted_types(file=request.path))
@@ -90,9 +89,11 @@ def _skops(request: Request) -> Any:
                 "file may hold scikit-learn, NumPy, SciPy, LightGBM and XGBoost only"
             )
         return load(request.path, trusted=unknown)
-    except (OSError, ValueError, KeyError, TypeError, UntrustedTypesFoundException) as error:
+    except Refused:
+        raise
+    except Exception as error:  # faults of archives, of schemas, of arrays, of what is made of them
         raise Refused(
-            f"{request.main} is no sound skops file ({error}); save it again with skops.io.dump"
+            f"{request.main} is no sound skops file ({first_line(error)}); save it again with skops.io.dump"
         ) from error
 
 
@@ -240,7 +241,7 @@ def _why_not(estimator: Any, error: Exception) -> str:
         if step not in ("passthrough", "drop") and type(step) not in sklearn_operator_name_map
     ]
     named = f" ({', '.join(missing)} has no converter)" if missing else ""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    first = first_line(error)
     return (
         f"the scikit-learn model can't be converted{named}: {first}; use an estimator that skl2onnx "
         "converts, or do that part in the version's pre-processing"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from builder.frontends.request import Array, Converted, Request
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 from registry.contract.versions import TensorSpec
 from serving.runtimes.dtypes import numpy_dtype
 
@@ -84,7 +84,7 @@ def _load(tf: Any, request: Request) -> Any:
     try:
         return tf.saved_model.load(str(request.path))
     except Exception as error:  # a damaged protocol buffer, missing variables, an unknown operator
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise Refused(
             f"the SavedModel can't be loaded: {first}; register its whole folder (saved_model.pb, "
             "variables/, assets/), with TensorFlow's own operators only"
@@ -148,14 +148,14 @@ def _no_foreign(model: "onnx.ModelProto") -> None:
     """tf2onnx leaves what it can't convert in the graph, under its own name."""
     from onnx import defs
 
-    from builder import graphs
+    from builder.graphs import walks
 
     known = {schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain}
     local = {function.name for function in model.functions}
     foreign = {
         f"{node.op_type} ({node.name})"
-        for node in graphs.nodes(model)
-        if node.domain not in graphs.ONNX_DOMAINS or node.op_type not in known | local
+        for node in walks.nodes(model)
+        if node.domain not in walks.ONNX_DOMAINS or node.op_type not in known | local
     }
     if foreign:
         raise Refused(
@@ -165,7 +165,7 @@ def _no_foreign(model: "onnx.ModelProto") -> None:
 
 
 def _why_not(request: Request, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    first = first_line(error)
     named = [spec.name for spec in request.signature.inputs if any(isinstance(s, str) for s in spec.shape)]
     return (
         f"the SavedModel can't be converted: {type(error).__name__}: {first[:500]}; where it names a shape: "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from builder.frontends.request import Request
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 
 SAFETENSORS_DTYPES = {
     "F64": "float64",
@@ -69,7 +69,7 @@ def _weights(request: Request) -> Any:
         return torch.load(request.path, map_location="cpu", weights_only=True)
     except Exception as error:  # faults of archives, of restricted pickles, of headers
         raise Refused(
-            f"{request.main} holds no state-dict ({str(error).splitlines()[0]}); save it with "
+            f"{request.main} holds no state-dict ({first_line(error)}); save it with "
             "torch.save(module.state_dict(), 'model.pt')"
         ) from error
 

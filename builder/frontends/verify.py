@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from builder.comparison import deviation
+from builder.data.samples import Sample, shapes, stack
 from builder.frontends.probes import MATERIAL
 from builder.frontends.request import Array, Converted, Request
-from builder.samples import Sample, shapes, stack
+from builder.judgement.comparison import deviation
 from builder.steps.engines import opened
 from builder.steps.sample import made_up
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 from registry.contract.versions import Signature
 from serving.runtimes.dtypes import FLOATS
 from serving.runtimes.errors import RuntimeFault
@@ -85,7 +85,7 @@ def _framework(converted: Converted, inputs: Mapping[str, Array], rows: str) -> 
     try:
         return converted.reference(inputs)
     except Exception as error:  # any framework, any model: the text is all that they share
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise Refused(
             f"the framework itself fails on {rows} that the contract allows: {first}; correct the contract, "
             "or save the model so that these axes may vary (an example batch of 1 freezes the batch)"

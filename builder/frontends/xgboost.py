@@ -11,7 +11,7 @@ from builder.frontends import scores
 from builder.frontends.probes import Branch, probes
 from builder.frontends.request import Array, Converted, Request
 from builder.frontends.tabular import is_double, one_table
-from builder.steps.step import Refused
+from builder.steps.step import Refused, first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -86,7 +86,7 @@ def _loaded(request: Request) -> Any:
         booster.load_model(str(request.path))
     except xgboost.core.XGBoostError as error:
         raise Refused(
-            f"{request.main} is no XGBoost model ({str(error).splitlines()[0]}); save it with "
+            f"{request.main} is no XGBoost model ({first_line(error)}); save it with "
             "booster.save_model('model.ubj') and register that file"
         ) from error
     booster.feature_names = booster.feature_types = None

@@ -1,11 +1,11 @@
 """One engine by its recipe: made and proven once, taken apart when it's off, and searched for where the
 recipe says so."""
 
-from builder import quantisation
+from builder.builds.work import Made, Work, engine_name, saturates
+from builder.quantisation import schemes
 from builder.search import rules
 from builder.search.search import Bench, Search
 from builder.steps.step import Refused
-from builder.work import Made, Work, engine_name, saturates
 from registry.contract.engines import EngineReport
 from registry.contract.identity import TargetName
 from registry.contract.recipes import Precision
@@ -30,7 +30,7 @@ class Attempts:
             families = rules.families(
                 asked,
                 (),
-                quantisation.WIDE if static else DYNAMIC_NARROW,
+                schemes.WIDE if static else DYNAMIC_NARROW,
                 static=static,
                 saturates=saturates(),
             )

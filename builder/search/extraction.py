@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from builder.samples import Array
+from builder.data.samples import Array
 
 if TYPE_CHECKING:
     import onnx

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from builder.samples import Array
+from builder.data.samples import Array
 
 # An axis with more positions than this is one of places, not of channels.
 MOST_CHANNELS = 1024

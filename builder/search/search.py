@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from builder.builds.work import Made
 from builder.search import rules
 from builder.search.rules import Candidate, Family, Tried
 from builder.steps.step import Refused
-from builder.work import Made
 from registry.contract.engines import BisectionReport, CandidateReport, EngineReport, SearchReport
 from registry.contract.recipes import Int8Options, SearchOptions
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from builder.isolation import disk
 from builder.steps.catalogue import MODULES, step_named
 from builder.steps.step import OUTCOME_FILE, Refused, StepEnding, StepOutcome, perform
 
@@ -45,10 +46,18 @@ def main(arguments: list[str]) -> int:
         )
     except Exception as error:
         traceback.print_exc()
-        outcome = StepOutcome(ending=StepEnding.FAILED, reason=f"{type(error).__name__}: {error}")
+        reason = disk.sentence() if disk.is_full(out, error) else f"{type(error).__name__}: {error}"
+        outcome = StepOutcome(ending=StepEnding.FAILED, reason=reason)
     else:
         outcome = StepOutcome(ending=StepEnding.DONE, reason=result.says, result=result.model_dump_json())
-    (out / OUTCOME_FILE).write_text(outcome.model_dump_json())
+    return _told(outcome, out)
+
+
+def _told(outcome: StepOutcome, out: Path) -> int:
+    """Leaves the outcome beside the outputs, whole or not at all, and gives the exit code."""
+    written = out / f"{OUTCOME_FILE}.new"
+    written.write_text(outcome.model_dump_json())
+    written.replace(out / OUTCOME_FILE)
     print(outcome.reason, flush=True)
     return 0 if outcome.ending is StepEnding.DONE else 1
 
@@ -68,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 def _elsewhere(asked: argparse.Namespace, out: Path) -> int:
     """The same step by another interpreter, behind walls where they are wanted; inputs are fetched out
     here."""
-    from builder.launch import Place, command
+    from builder.isolation.launch import Place, command
 
     parameters = out / "parameters.json"
     try:
@@ -77,10 +86,7 @@ def _elsewhere(asked: argparse.Namespace, out: Path) -> int:
         place = Place(asked.environment, asked.walled)
         words = command(place, asked.step, inputs, parameters, out, os.getpid())
     except Refused as refused:
-        outcome = StepOutcome(ending=StepEnding.REFUSED, reason=str(refused))
-        (out / OUTCOME_FILE).write_text(outcome.model_dump_json())
-        print(outcome.reason, flush=True)
-        return 1
+        return _told(StepOutcome(ending=StepEnding.REFUSED, reason=str(refused)), out)
     return subprocess.run(words, check=False).returncode
 
 
@@ -101,7 +107,7 @@ def _inputs(given: list[str], out: Path) -> dict[str, Path]:
 def _locate(where: str, folder: Path) -> Path:
     if not where.startswith(("sha256-", "dataset:", "version:")):
         return Path(where).resolve()
-    from builder.fetch import fetch  # the isolated child has neither a registry nor a token
+    from builder.builds.fetch import fetch  # the isolated child has neither a registry nor a token
 
     return fetch(where, folder)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from builder.prepare import FILES, files_of, preprocess
-from builder.samples import Sample, read_samples, shapes, stack
+from builder.data.prepare import FILES, files_of, preprocess
+from builder.data.samples import Sample, read_samples, shapes, stack
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.engines import BenchPoint, BenchReport
 from registry.contract.identity import TargetName

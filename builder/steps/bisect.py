@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from builder import quantisation
-from builder.samples import Array, Sample, read_samples
+from builder.data.samples import Array, Sample, read_samples
+from builder.quantisation import schemes
 from builder.search.extraction import Graph
 from builder.search.noise import Noise
 from builder.steps.step import Inputs, Refused, Step, StepResult
@@ -94,7 +94,7 @@ def run(parameters: BisectParameters, inputs: Inputs, out: Path) -> BisectResult
 
     G_LOGGER.module_severity = G_LOGGER.CRITICAL
     source = onnx.shape_inference.infer_shapes(onnx.load(str(inputs["model"])))
-    quantisation.name_nodes(source)
+    schemes.name_nodes(source)
     engine = onnx.load(str(inputs["engine"]))
     samples = read_samples(inputs["sample"])[: parameters.rows]
     parts, first = _local(source, engine, parameters.nodes, samples)

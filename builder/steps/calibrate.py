@@ -5,13 +5,13 @@ from pathlib import Path
 
 import orjson
 
-from builder import quantisation
-from builder.calibration import Counts, Histograms, MinMax, NotFinite
-from builder.prepare import FILES, files_of, read_samples_of
-from builder.samples import Array, fingerprint
+from builder.data.prepare import FILES, files_of, read_samples_of
+from builder.data.samples import Array, fingerprint
+from builder.quantisation import schemes
+from builder.quantisation.calibration import Counts, Histograms, MinMax, NotFinite
+from builder.quantisation.thresholds import Chosen, choose
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from builder.thresholds import Chosen, choose
 from registry.contract.engines import CalibrationReport, ClippedTensor
 from registry.contract.identity import TargetName
 from registry.contract.pipeline import PipelineSpec
@@ -58,9 +58,7 @@ class _Watched:
         """Key, fingerprint and watched tensors of every row. Row by row: a row's numbers may depend on its
         batch in the last bits, and the ranges must not."""
         pipeline = self._parameters.pipeline
-        with opened(
-            self._model, quantisation.scheme_of(self._parameters.target).proven_by, 1, "basic"
-        ) as run:
+        with opened(self._model, schemes.scheme_of(self._parameters.target).proven_by, 1, "basic") as run:
             for _, sample in read_samples_of(
                 self._inputs["rows"],
                 pipeline,
@@ -95,7 +93,7 @@ def run(parameters: CalibrateParameters, inputs: Inputs, out: Path) -> Calibrate
         for _, _, tensors in watched.rows():
             histograms.update(tensors)
     watched.close()
-    symmetric = quantisation.scheme_of(parameters.target).signed
+    symmetric = schemes.scheme_of(parameters.target).signed
     chosen = {
         calibrator: _chosen(collector, histograms.counts(), calibrator, parameters.percentile, symmetric)
         for calibrator in parameters.calibrators
@@ -146,10 +144,10 @@ def _watch(source: Path, out: Path, parameters: CalibrateParameters) -> list[str
     import onnx
 
     model = onnx.shape_inference.infer_shapes(onnx.load(str(source)))
-    quantisation.name_nodes(model)
-    operators = quantisation.static_operators(model, parameters.operators)
-    chosen = quantisation.choose_nodes(model, operators, parameters.exclude_nodes)
-    names = quantisation.float_tensors(model, chosen)
+    schemes.name_nodes(model)
+    operators = schemes.static_operators(model, parameters.operators)
+    chosen = schemes.choose_nodes(model, operators, parameters.exclude_nodes)
+    names = schemes.float_tensors(model, chosen)
     typed = {value.name: value for value in model.graph.value_info}
     given = {value.name for value in (*model.graph.output, *model.graph.input)}
     model.graph.output.extend(typed[name] for name in names if name not in given)

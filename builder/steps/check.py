@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builder.comparison import deviation
-from builder.samples import Sample, read_samples, shapes
+from builder.data.samples import Sample, read_samples, shapes
+from builder.judgement.comparison import deviation
 from builder.steps.engines import Outputs, batch_varies, opened, run_batch
 from builder.steps.sample import made_up
-from builder.steps.step import Inputs, Refused, Step, StepResult
+from builder.steps.step import Inputs, Refused, Step, StepResult, first_line
 from registry.contract.identity import TargetName
 from registry.contract.versions import Signature, TensorSpec
 from registry.contract.wire import Wire
@@ -51,11 +51,11 @@ class CheckResult(StepResult):
 
 
 def run(parameters: CheckParameters, inputs: Inputs, out: Path) -> CheckResult:
-    from builder import graphs
+    from builder.graphs import walks
 
     source, samples = inputs["model"], read_samples(inputs["sample"])
     _check_format(source)
-    before = graphs.opset(graphs.read_graph(source))
+    before = walks.opset(walks.read_graph(source))
     warnings: list[str] = []
     with opened(source, parameters.target) as engine:
         check_signature(parameters.signature, engine.signature, parameters.max_rows)
@@ -92,11 +92,11 @@ def _check_format(path: Path) -> None:
 
     try:
         onnx.checker.check_model(str(path))
-    except onnx.checker.ValidationError as error:
-        first = str(error).strip().splitlines()[0]
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        # Names that are no text are a ValueError, and what it can't parse is a RuntimeError.
         raise Refused(
-            f"the model breaks the ONNX standard: {first}; run `onnx.checker.check_model` on it and export "
-            "it again"
+            f"the model breaks the ONNX standard: {first_line(error)}; run "
+            "`onnx.checker.check_model` on it and export it again"
         ) from error
 
 
@@ -216,9 +216,9 @@ def upgrade(
     import onnx
     from google.protobuf.message import EncodeError
 
-    from builder import graphs
+    from builder.graphs import walks
 
-    before = graphs.opset(graphs.read_graph(source))
+    before = walks.opset(walks.read_graph(source))
     wanted = max(LEAST_OPSET, parameters.opset or LEAST_OPSET)
     if before >= wanted:
         out.write_bytes(source.read_bytes())
@@ -227,7 +227,7 @@ def upgrade(
         onnx.save(_converted(source, wanted), str(out))
         problem = disagreement(source, out, parameters.target, samples)
     except (Refused, RuntimeError, ValueError, EncodeError, onnx.checker.ValidationError) as error:
-        problem = str(error).strip().splitlines()[0]
+        problem = first_line(error)
     if not problem:
         return wanted
     warnings.append(f"kept opset {before}: the upgrade to {wanted} doesn't hold ({problem})")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from builder.samples import read_samples
+from builder.data.samples import read_samples
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.identity import TargetName

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from builder.samples import Sample, read_samples
+from builder.data.samples import Sample, read_samples
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.identity import Digest, TargetName

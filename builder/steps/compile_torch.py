@@ -5,10 +5,10 @@ There is no ONNX file on this way: what the engine is held against is the framew
 
 from pathlib import Path
 
+from builder.data.samples import read_samples
 from builder.frontends.plan import Format, Plan, plan
 from builder.frontends.request import Request
 from builder.frontends.verify import verify
-from builder.samples import read_samples
 from builder.steps.check import SHARING, check_signature, run_shapes
 from builder.steps.engines import batch_varies, opened
 from builder.steps.step import Inputs, Refused, Step, StepResult

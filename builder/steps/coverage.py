@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from builder import coverage
-from builder.judging import BATCH_ROWS, judge
-from builder.prepare import FILES, files_of
-from builder.rows import read_labels
+from builder.data.judging import BATCH_ROWS, judge
+from builder.data.prepare import FILES, files_of
+from builder.data.rows import read_labels
+from builder.judgement import coverage
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.engines import CoverageReport

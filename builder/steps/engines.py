@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from builder.samples import Array, Sample, stack
+from builder.data.samples import Array, Sample, stack
 from builder.steps.step import Refused
 from registry.contract.versions import Signature
 from serving.pipeline.batch import split

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from builder.comparison import Comparison
-from builder.differences import answer_difference, first_difference
-from builder.pairs import Pair, read_pairs
-from builder.prepare import FILES, files_of, preprocess
-from builder.samples import Array
+from builder.data.pairs import Pair, read_pairs
+from builder.data.prepare import FILES, files_of, preprocess
+from builder.data.samples import Array
+from builder.judgement.comparison import Comparison
+from builder.judgement.differences import answer_difference, first_difference
 from builder.steps.engines import Outputs, opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.engines import GoldenReport

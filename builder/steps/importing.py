@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
+from builder.data.samples import read_samples
 from builder.frontends.finish import finish
 from builder.frontends.onnx import LARGEST_BYTES, import_onnx
 from builder.frontends.plan import Format, Plan, plan
 from builder.frontends.request import Converted, Request
 from builder.frontends.verify import flipped, verify
-from builder.samples import read_samples
 from builder.steps.sample import made_up
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.recipes import ImportOptions
@@ -90,7 +90,7 @@ def _as_it_is(found: Plan, folder: Path, out: Path) -> ImportResult:
 
 
 def _imported(found: Plan, request: Request, out: Path) -> ImportResult:
-    from builder import graphs
+    from builder.graphs import walks
 
     raw = out / RAW
     converted = _frontend(found, request, lambda model: _keep(model, raw))
@@ -100,8 +100,8 @@ def _imported(found: Plan, request: Request, out: Path) -> ImportResult:
     material, fine = flipped(request, converted, out / MODEL)
     if material and not request.options.accept_threshold_flips:
         raise Refused(f"{material[0]}; or accept it (recipe.importing.accept_threshold_flips)")
-    model = graphs.read_graph(out / MODEL)
-    opset, nodes = graphs.opset(model), sum(1 for _ in graphs.nodes(model))
+    model = walks.read_graph(out / MODEL)
+    opset, nodes = walks.opset(model), sum(1 for _ in walks.nodes(model))
     warnings = (*material, *fine)
     said = (
         f"{found.main or 'the SavedModel'} ({found.format}) → opset {opset}, {nodes} nodes, by "

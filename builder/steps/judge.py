@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from builder.judging import BATCH_ROWS, Judgement, judge
-from builder.metrics import judge_of
-from builder.pairing import measured
-from builder.prepare import FILES, files_of
+from builder.data.judging import BATCH_ROWS, Judgement, judge
+from builder.data.prepare import FILES, files_of
+from builder.judgement.metrics import judge_of
+from builder.judgement.pairing import measured
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Step, StepResult
 from registry.contract.identity import TargetName

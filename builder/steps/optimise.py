@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from builder.samples import read_samples
+from builder.data.samples import read_samples
 from builder.steps.check import disagreement
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
@@ -34,7 +34,7 @@ class OptimiseResult(StepResult):
 
 
 def run(parameters: OptimiseParameters, inputs: Inputs, out: Path) -> OptimiseResult:
-    from builder import graphs
+    from builder.graphs import walks
 
     source = inputs["model"]
     samples = read_samples(inputs["sample"])
@@ -58,7 +58,7 @@ def run(parameters: OptimiseParameters, inputs: Inputs, out: Path) -> OptimiseRe
             warnings.append(f"left out {name}: {problem}")
         else:
             best = candidate
-    before, after = (graphs.operators(graphs.read_graph(path)) for path in (source, best))
+    before, after = (walks.operators(walks.read_graph(path)) for path in (source, best))
     (out / "model.onnx").write_bytes(best.read_bytes())
     with opened(out / "model.onnx", parameters.target):
         pass
@@ -83,7 +83,7 @@ def _slim(source: Path, out: Path) -> None:
 def _hard_swish(source: Path, out: Path) -> None:
     import onnx
 
-    from builder.fusion import fuse_hard_swish
+    from builder.graphs.fusion import fuse_hard_swish
 
     model = onnx.load(str(source))
     fuse_hard_swish(model)

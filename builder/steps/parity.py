@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from builder.comparison import Comparison, deviation
-from builder.samples import Array, Sample, batches, read_samples
+from builder.data.samples import Array, Sample, batches, read_samples
+from builder.judgement.comparison import Comparison, deviation
 from builder.steps.check import BATCHES, SHARING
 from builder.steps.engines import Outputs, batch_varies, opened, run_batch
 from builder.steps.step import Inputs, Refused, Step, StepResult
@@ -63,23 +63,18 @@ def run(parameters: ParityParameters, inputs: Inputs, out: Path) -> ParityResult
         batch_max_abs=biggest,
         worst_rows=comparison.worst(),
     )
-    batchable = max_rows > 1 and report.batch_invariant
     return ParityResult(
-        says=_sentence(report, batchable, apart),
+        says=_sentence(report, apart),
         report=report,
         input_shapes=input_shapes,
-        batchable=batchable,
+        batchable=max_rows > 1 and report.batch_invariant,
     )
 
 
-def _sentence(report: ParityReport, batchable: bool, apart: float) -> str:
+def _sentence(report: ParityReport, apart: float) -> str:
     lowest = min((output.cosine for output in report.outputs), default=1.0)
     flips = "" if report.flips is None else f", {report.flips} labels change"
-    alone = (
-        ""
-        if batchable or report.batch_invariant
-        else (f"; a row deviates by {apart:.2g} in a batch, so it is never batched")
-    )
+    alone = "" if report.batch_invariant else f"; a row deviates by {apart:.2g} in a batch"
     return f"{report.rows} rows: lowest cosine {lowest:.5f}{flips}{alone}"
 
 
@@ -130,7 +125,7 @@ def _furthest(left: Outputs, right: Outputs) -> float:
 
 STEP = Step(
     name="parity",
-    revision=1,
+    revision=2,
     requires=("source", "engine", "sample"),
     accepts=(),
     outputs=(),

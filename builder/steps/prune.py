@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from builder import quantisation
-from builder.comparison import Comparison
-from builder.samples import read_samples
+from builder.data.samples import read_samples
+from builder.judgement.comparison import Comparison
+from builder.quantisation import schemes
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.engines import PruningReport
@@ -36,9 +36,9 @@ def run(parameters: PruneParameters, inputs: Inputs, out: Path) -> PruneResult:
     from onnx import numpy_helper
 
     model = onnx.load(str(inputs["model"]))
-    quantisation.name_nodes(model)
+    schemes.name_nodes(model)
     options = parameters.options
-    chosen = frozenset(quantisation.choose_nodes(model, options.operators, options.exclude_nodes))
+    chosen = frozenset(schemes.choose_nodes(model, options.operators, options.exclude_nodes))
     read = {name for node in model.graph.node if node.name in chosen for name in node.input[1:2]}
     zeros = weights = layers = 0
     for tensor in model.graph.initializer:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
-from builder import quantisation
-from builder.samples import read_samples
+from builder.data.samples import read_samples
+from builder.quantisation import schemes
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.identity import TargetName
@@ -39,17 +39,17 @@ def run(parameters: QuantiseParameters, inputs: Inputs, out: Path) -> QuantiseRe
     import onnx
 
     model = onnx.shape_inference.infer_shapes(onnx.load(str(inputs["model"])))
-    quantisation.name_nodes(model)
+    schemes.name_nodes(model)
     if parameters.mode == "static":
         if "ranges" not in inputs:
             raise Refused("static INT8 needs ranges; name a calibration set in the recipe")
-        operators = quantisation.static_operators(model, parameters.int8.operators)
+        operators = schemes.static_operators(model, parameters.int8.operators)
     else:
-        operators = parameters.int8.operators or quantisation.DYNAMIC
-    chosen = quantisation.choose_nodes(model, operators, parameters.int8.exclude_nodes)
+        operators = parameters.int8.operators or schemes.DYNAMIC
+    chosen = schemes.choose_nodes(model, operators, parameters.int8.exclude_nodes)
     kinds = {node.name: node.op_type for node in model.graph.node}
     engine = out / ENGINE
-    scheme = quantisation.scheme_of(parameters.target)
+    scheme = schemes.scheme_of(parameters.target)
     if parameters.mode == "static":
         ranges = orjson.loads(inputs["ranges"].read_bytes())[parameters.int8.calibrator]
         _static(model, engine, chosen, operators, parameters.int8, scheme, ranges)
@@ -80,14 +80,14 @@ def _static(
     chosen: Sequence[str],
     operators: Sequence[str],
     options: Int8Options,
-    scheme: quantisation.Scheme,
+    scheme: schemes.Scheme,
     ranges: dict[str, tuple[float, float]],
 ) -> None:
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
-    missing = [name for name in quantisation.float_tensors(model, chosen) if name not in ranges]
+    missing = [name for name in schemes.float_tensors(model, chosen) if name not in ranges]
     if missing:
         raise Refused(
             f"the calibration set gave no range for {', '.join(missing[:5])}; add rows that reach these "
@@ -136,9 +136,9 @@ def _dynamic(
 
 def _quantised(engine: Path, chosen: Sequence[str]) -> tuple[str, ...]:
     """Which of the chosen nodes really work on 8-bit numbers now."""
-    from builder import graphs
+    from builder.graphs import walks
 
-    model = graphs.read_graph(engine)
+    model = walks.read_graph(engine)
     dequantised = {
         name for node in model.graph.node if node.op_type == "DequantizeLinear" for name in node.output
     }

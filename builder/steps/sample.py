@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from builder.prepare import FILES, files_of, preprocess, read_samples_of
-from builder.rows import read_labels
-from builder.samples import Array, Sample, write_samples
+from builder.data.prepare import FILES, files_of, preprocess, read_samples_of
+from builder.data.rows import read_labels
+from builder.data.samples import Array, Sample, write_samples
 from builder.steps.step import Inputs, Refused, Step, StepResult
 from registry.contract.pipeline import PipelineSpec
 from registry.contract.versions import Dtype, Signature, TensorSpec

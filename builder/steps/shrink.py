@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import numpy as np
 
-from builder import quantisation
-from builder.samples import Array
+from builder.data.samples import Array
+from builder.quantisation import schemes
+from builder.quantisation.weightonly import Bits, group
 from builder.steps.quantise import prove_it_loads
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from builder.weightonly import Bits, group
 from registry.contract.identity import TargetName
 from registry.contract.wire import Wire
 
@@ -41,7 +41,7 @@ def run(parameters: ShrinkParameters, inputs: Inputs, out: Path) -> ShrinkResult
     import onnx
 
     model = onnx.shape_inference.infer_shapes(onnx.load(str(inputs["model"])))
-    quantisation.name_nodes(model)
+    schemes.name_nodes(model)
     warnings: tuple[str, ...] = ()
     match parameters.to:
         case "fp16":
@@ -58,7 +58,7 @@ def run(parameters: ShrinkParameters, inputs: Inputs, out: Path) -> ShrinkResult
             assert_never(parameters.to)
     engine = out / ENGINE
     onnx.save(model, str(engine))
-    prove_it_loads(engine, inputs["sample"], quantisation.scheme_of(parameters.target).proven_by)
+    prove_it_loads(engine, inputs["sample"], schemes.scheme_of(parameters.target).proven_by)
     size = engine.stat().st_size / inputs["model"].stat().st_size
     return ShrinkResult(
         says="; ".join([f"{len(shrunk)} nodes in {parameters.to}: {size:.0%} of the size", *warnings]),
@@ -84,7 +84,7 @@ def _grouped(model: "onnx.ModelProto", parameters: ShrinkParameters, bits: Bits)
     import onnx
     from onnx import helper, numpy_helper
 
-    chosen = frozenset(quantisation.choose_nodes(model, MULTIPLICATIONS, parameters.exclude_nodes))
+    chosen = frozenset(schemes.choose_nodes(model, MULTIPLICATIONS, parameters.exclude_nodes))
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     nodes: list[onnx.NodeProto] = []
     shrunk = []
@@ -159,9 +159,9 @@ def _rewrite(model: "onnx.ModelProto", nodes: "list[onnx.NodeProto]") -> None:
 
 
 def _all_nodes(model: "onnx.ModelProto") -> "list[onnx.NodeProto]":
-    from builder import graphs
+    from builder.graphs import walks
 
-    return list(graphs.nodes(model))
+    return list(walks.nodes(model))
 
 
 STEP = Step(

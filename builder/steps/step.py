@@ -25,6 +25,12 @@ class Refused(Exception):
     """The model, the data or the recipe doesn't allow this step. The text says why and how to mend it."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of somebody's library says, for a sentence of ours: its name where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
 class StepEnding(StrEnum):
     DONE = "done"
     REFUSED = "refused"

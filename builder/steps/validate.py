@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from builder.judging import BATCH_ROWS, Judgement, judge
-from builder.metrics import judge_of
-from builder.pairing import pair_rows
-from builder.prepare import FILES, files_of
-from builder.references import References
+from builder.data.judging import BATCH_ROWS, Judgement, judge
+from builder.data.prepare import FILES, files_of
+from builder.judgement.metrics import judge_of
+from builder.judgement.pairing import pair_rows
+from builder.judgement.references import References
+from builder.judgement.verdict import validation_report
 from builder.steps.engines import opened
 from builder.steps.step import Inputs, Refused, Step, StepResult
-from builder.verdict import validation_report
 from registry.contract.datasets import RowForm
 from registry.contract.engines import ScoreReference, ValidationReport
 from registry.contract.identity import TargetName

@@ -20,7 +20,8 @@ def _known_fields(value: object) -> object:
 
 
 class BuildCreate(Command):
-    """`no_cache` runs every step again."""
+    """`no_cache` runs every step again. Of the builds that wait in a queue those of higher `priority` begin
+    first, compared by the bands that begin at -49, -19, -4, 0, 1, 5, 20 and 50."""
 
     version: str = Field(description="MODEL@NUMBER")
     recipe: Recipe | None = None

@@ -26,6 +26,9 @@ class Tolerances(Wire):
     validation: upper 95 % bound of the loss (of flips, without labels) ≤ `max_loss`;
     speed: source / engine time ≥ `min_speed_ratio` (None: static and dynamic
     INT8 must be as fast as the source; the others, which are made for their size, have no gate).
+
+    `batch_mates`: of an engine whose answers depend on the rows that share a batch: `refused`, or `alone`
+    (it is taken, and runs row by row), or `accepted` (it is batched all the same).
     """
 
     min_cosine: float = 0.98
@@ -34,6 +37,7 @@ class Tolerances(Wire):
     max_loss: float = Field(default=0.01, gt=0, lt=1)
     min_speed_ratio: float | None = None
     golden_max_abs: float = Field(default=1e-4, ge=0)
+    batch_mates: Literal["refused", "alone", "accepted"] = added("refused")
 
 
 Calibrator = Literal["minmax", "entropy", "percentile", "mse"]

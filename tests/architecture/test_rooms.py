@@ -53,7 +53,7 @@ def test_functions_stay_short() -> None:
 
 
 def test_nothing_that_is_registered_is_unpickled_but_by_a_frontend_behind_walls() -> None:
-    """Frontends that execute code run in the sandbox or not at all (tests/builder/test_sandbox.py)."""
+    """Frontends that execute code run in the sandbox or not at all (isolation/test_sandbox.py)."""
     loaders = ("pickle.load", "joblib.load", "torch.load", "allow_pickle=True")
     found = [
         f"{path.relative_to(ROOT)}: {loader}"

@@ -10,7 +10,7 @@ import pytest
 import redis
 from psycopg import sql
 
-from builder.samples import Sample, write_samples
+from builder.data.samples import Sample, write_samples
 from slipway.stack import Stack
 from tests.builder import made
 from tests.builder.rig import Rig, rigged

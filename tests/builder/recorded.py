@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from builder.prepare import FILES
+from builder.data.prepare import FILES
 from builder.steps import golden
 from builder.steps.golden import GoldenParameters
 from builder.steps.step import perform

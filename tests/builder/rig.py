@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,9 +107,14 @@ class Rig:
         return Client(self.registry.url, BUILDER)
 
     def work(
-        self, queues: str, name: str = "", more: Mapping[str, str] | None = None
+        self,
+        queues: str,
+        name: str = "",
+        more: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
-        """Starts a worker, with `more` in its environment; its log is `worker-<queues><name>.log`."""
+        """Starts a worker in a process group of its own, with `more` in its environment and the words
+        `before` its command; its log is `worker-<queues><name>.log`."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONWARNINGS": "error",
@@ -122,11 +127,12 @@ class Rig:
         log = self.home / f"worker-{queues}{name}.log"
         with log.open("wb") as sink:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "builder.worker", "--queues", queues],
+                [*before, sys.executable, "-m", "builder.worker", "--queues", queues],
                 cwd=self.home,
                 env=environment,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         self.workers.append(worker)
         until("worker started", lambda: worker.poll() is not None or b"worker ready" in log.read_bytes())
@@ -186,9 +192,11 @@ class Rig:
                 )
             )
 
-    def build(self, version: Version, recipe: Recipe, no_cache: bool = False) -> str:
+    def build(self, version: Version, recipe: Recipe, no_cache: bool = False, priority: int = 0) -> str:
+        body = BuildCreate(
+            version=f"{version.model}@{version.number}", recipe=recipe, no_cache=no_cache, priority=priority
+        )
         with self.client as client:
-            body = BuildCreate(version=f"{version.model}@{version.number}", recipe=recipe, no_cache=no_cache)
             return client(builds.create(body)).id
 
     def task_of(self, build: str) -> str:
@@ -197,6 +205,19 @@ class Rig:
             found = connection.execute("SELECT task_id FROM builds WHERE id = %s", (build,)).fetchone()
         assert found is not None
         return str(found[0])
+
+    def expire(self, build: str) -> None:
+        """The lease of its task is over, as it would be had half a minute gone by."""
+        with psycopg.connect(self.addresses.database_url) as connection:
+            connection.execute(
+                "UPDATE tasks SET lease_until = clock_timestamp() - interval '1 s' WHERE id = %s",
+                (self.task_of(build),),
+            )
+
+    def log_of(self, build: str) -> str:
+        """What its attempts have logged so far."""
+        with self.client as client:
+            return client(builds.log(build))
 
     def see(self, build: str) -> Build:
         with self.client as client:

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -140,14 +139,6 @@ def test_a_second_build_of_the_same_is_all_from_the_cache(
     assert [engine.digest for engine in again.engines] == [engine.digest for engine in built.engines]
 
 
-def test_without_the_cache_every_step_runs_and_gives_the_same(
-    rig: Rig, built: Build, version: Version, recipe: Recipe
-) -> None:
-    again = rig.ended(rig.build(version, recipe.model_copy(update=FP32), no_cache=True))
-    assert {step.phase for step in again.steps} == {StepPhase.DONE}
-    assert again.engines[0].digest == built.engines[0].digest
-
-
 def test_a_reproduce_line_gives_the_same_bytes(rig: Rig, built: Build, tmp_path: Path) -> None:
     step = step_of(built, "quantise", "int8-static/ort.cpu")
     ran = subprocess.run(
@@ -260,27 +251,6 @@ def test_a_build_goes_on_when_the_registry_comes_back(rig: Rig, recipe: Recipe) 
     rig.registry.start()
     build = rig.ended(build_id)
     assert (build.phase, build.attempt) == (BuildPhase.COMPLETED, 1), build.reason
-
-
-def test_a_worker_killed_in_the_middle_costs_one_attempt_and_doubles_nothing(
-    rig: Rig, recipe: Recipe, worker: subprocess.Popen[bytes]
-) -> None:
-    """It kills the worker that the tests before it use, and leaves another."""
-    two = (Precision.FP32, Precision.INT8_STATIC)
-    build_id = rig.build(fresh(rig, 23), recipe.model_copy(update={"precisions": two}))
-    until("some steps done", lambda: len(rig.see(build_id).steps) >= 5)
-    family = psutil.Process(worker.pid).children(recursive=True)
-    worker.send_signal(signal.SIGKILL)
-    worker.wait(30)
-    until("no process left", lambda: not any(one.is_running() for one in family))
-    done = {(step.name, step.engine) for step in rig.see(build_id).steps if step.phase is StepPhase.DONE}
-    rig.work("cpu", "-second")
-    build = rig.ended(build_id)
-    assert (build.phase, build.attempt) == (BuildPhase.COMPLETED, 2), build.reason
-    names = [(step.name, step.engine) for step in build.steps]
-    assert len(names) == len(set(names))
-    assert done <= {(step.name, step.engine) for step in build.steps if step.phase is StepPhase.CACHED}
-    assert sorted(engine.precision for engine in build.engines) == sorted(two)
 
 
 def test_a_worker_that_is_asked_to_stop_stops_with_its_steps(rig: Rig, recipe: Recipe) -> None:

@@ -117,10 +117,10 @@ MUTANTS = (
     ),
     Mutant(
         "validation by a point estimate",
-        "builder/bounds.py",
+        "builder/judgement/bounds.py",
         "    low, high = (lost - gained) / rows, 1.0\n",
         "    return (lost - gained) / rows\n    low, high = 0.0, 1.0\n",
-        "tests/builder/test_bounds.py"
+        "tests/builder/judgement/test_bounds.py"
         "::test_a_model_exactly_at_the_limit_is_accepted_in_about_one_of_twenty_runs",
     ),
     Mutant(

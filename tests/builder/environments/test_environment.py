@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from builder import facts
+from builder.builds import facts
 from builder.environments import environment
 from builder.environments.environment import UnknownEnvironment
 from builder.environments.make import EnvironmentFailed, refuse_cuda

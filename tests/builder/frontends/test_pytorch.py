@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from builder import launch
 from builder.frontends.plan import Format, Plan
+from builder.isolation import launch
 from builder.steps.step import StepEnding, StepOutcome
 from tests.builder.frontends.inside.cases import Case
 

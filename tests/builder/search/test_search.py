@@ -2,10 +2,10 @@
 
 import pytest
 
+from builder.builds.work import Made
 from builder.search.rules import Family
 from builder.search.search import Bench, Search
 from builder.steps.step import Refused
-from builder.work import Made
 from registry.contract.engines import (
     BenchReport,
     BisectionReport,

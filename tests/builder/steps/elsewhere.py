@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from builder.launch import Place, command
+from builder.isolation.launch import Place, command
 from builder.steps.step import OUTCOME_FILE, P, R, Refused, Step, StepEnding, StepOutcome
 from registry.contract.versions import Dtype, Signature, TensorSpec
 from tests import environments

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from builder.samples import Sample, write_samples
+from builder.data.samples import Sample, write_samples
 from builder.steps import bisect
 from builder.steps.bisect import BisectParameters, BisectResult
 from builder.steps.step import perform

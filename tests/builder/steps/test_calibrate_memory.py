@@ -5,8 +5,8 @@ import sys
 import threading
 from pathlib import Path
 
-from builder import isolate
-from builder.isolate import Ending, Limits
+from builder.isolation import isolate
+from builder.isolation.isolate import Ending, Limits
 from tests.builder import pictures
 
 

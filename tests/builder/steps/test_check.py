@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from builder.samples import write_samples
+from builder.data.samples import write_samples
 from builder.steps import check
 from builder.steps.check import CheckParameters, CheckResult
 from builder.steps.sample import made_up

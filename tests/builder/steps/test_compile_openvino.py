@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.launch import Place
+from builder.isolation.launch import Place
 from builder.steps import bench, compile_openvino, parity
 from builder.steps.compile_openvino import CompileOpenVinoParameters
 from builder.steps.step import Refused, perform

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from builder.launch import Place
-from builder.samples import Sample, write_samples
+from builder.data.samples import Sample, write_samples
+from builder.isolation.launch import Place
 from builder.steps import compile_tensorrt, parity
 from builder.steps.compile_tensorrt import (
     ENGINE,

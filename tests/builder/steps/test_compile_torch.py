@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from builder.launch import Place
-from builder.samples import write_samples
+from builder.data.samples import write_samples
+from builder.isolation.launch import Place
 from builder.steps import compile_torch, importing
 from builder.steps.compile_torch import ENGINE, CompileTorchParameters, CompileTorchResult, kind_of
 from builder.steps.sample import made_up

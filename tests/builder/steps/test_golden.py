@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from builder import pairs
+from builder.data import pairs
 from builder.steps import golden
 from builder.steps.golden import GoldenParameters, GoldenResult
 from builder.steps.step import Refused, perform

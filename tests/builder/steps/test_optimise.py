@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from builder.graphs import operators, read_graph
+from builder.graphs.walks import operators, read_graph
 from builder.steps import optimise
 from builder.steps.optimise import Level, OptimiseParameters, OptimiseResult
 from builder.steps.step import perform

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from builder import gates
+from builder.judgement import gates
 from builder.steps import parity
 from builder.steps.parity import ParityParameters, ParityResult
 from builder.steps.step import Refused, perform

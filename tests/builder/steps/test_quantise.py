@@ -7,8 +7,8 @@ import orjson
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from builder.graphs import operators, read_graph
-from builder.samples import Sample, write_samples
+from builder.data.samples import Sample, write_samples
+from builder.graphs.walks import operators, read_graph
 from builder.search.rules import CALIBRATORS
 from builder.steps import calibrate, quantise
 from builder.steps.calibrate import CalibrateParameters

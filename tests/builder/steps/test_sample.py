@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from builder.samples import read_samples
+from builder.data.samples import read_samples
 from builder.steps import sample
 from builder.steps.sample import SampleParameters, SampleStepResult, made_up
 from builder.steps.step import Refused, perform

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from builder.graphs import operators, read_graph
-from builder.samples import Sample, write_samples
+from builder.data.samples import Sample, write_samples
+from builder.graphs.walks import operators, read_graph
 from builder.steps import shrink
 from builder.steps.engines import opened
 from builder.steps.shrink import Kind, ShrinkParameters, ShrinkResult

@@ -98,7 +98,7 @@ def test_training_side_tensors_go_past_the_pipeline(
 def test_rows_that_were_calibrated_on_do_not_count(
     tmp_path: Path, model: Path, rows: list[made.Array], labelled: Path
 ) -> None:
-    from builder.samples import fingerprint
+    from builder.data.samples import fingerprint
 
     calibrated = tmp_path / "calibrated.txt"
     # As pre-processing makes them of the raw rows: through JSON and back to float32 is exact.
@@ -111,7 +111,7 @@ def test_rows_that_were_calibrated_on_do_not_count(
 def test_a_set_that_was_calibrated_on_entirely_proves_nothing(
     tmp_path: Path, model: Path, rows: list[made.Array], labelled: Path
 ) -> None:
-    from builder.samples import fingerprint
+    from builder.data.samples import fingerprint
 
     calibrated = tmp_path / "calibrated.txt"
     calibrated.write_text("\n".join(fingerprint({"image": row}) for row in rows))

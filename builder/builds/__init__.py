@@ -1,0 +1,1 @@
+"""One build: which steps, in which order, from which inputs, and how each is run."""

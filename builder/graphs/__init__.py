@@ -1,0 +1,1 @@
+"""Reading and rewriting ONNX graphs."""

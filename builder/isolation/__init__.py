@@ -1,0 +1,1 @@
+"""Where a step runs and what it can't reach: process groups, limits, walls."""

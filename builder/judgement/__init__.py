@@ -1,0 +1,1 @@
+"""How good an engine is, in numbers and in sentences: measures, bounds, gates. Pure."""

@@ -1,0 +1,1 @@
+"""Ranges of tensors and the schemes that round by them. Pure."""
