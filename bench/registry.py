@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,11 +32,21 @@ from slipway.stack import Stack, StackAddresses
 from slipway.up import migrate
 
 CLIENTS = 8
-ROUNDS = 3
-SECONDS = 5.0
 PAGE = 25
 BYTES = 1 << 20
-LOGGED = 64
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of one measurement. `seconds`: of one load; `logged`: models with bytes, each of them some seconds of
+    an MLflow client."""
+
+    versions: int = filled.VERSIONS
+    models: int = filled.MODELS
+    rounds: int = 3
+    seconds: float = 5.0
+    logged: int = 24
+    upload: int = uploads.SIZE
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,32 @@ class Sides:
     port: int
     token: str
     mlflow_port: int
+    size: Size
 
 
 @contextmanager
-def both(home: Path) -> Iterator[Sides]:
+def _timed_part(what: str) -> Iterator[None]:
+    """Told as it goes: the whole takes minutes."""
+    began = time.perf_counter()
+    yield
+    print(f"{what}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+
+
+@contextmanager
+def both(home: Path, size: Size) -> Iterator[Sides]:
     """The stack, our server with its verify worker, and MLflow's, both filled."""
     stack = Stack(home / "data")
     with stack.running() as addresses:
         migrate(addresses)
-        with psycopg.connect(addresses.database_url, autocommit=True) as connection:
-            filled.fill(connection, contract=filled.CONTRACT.model_dump_json())
-        mlflow_server.create_database(addresses, home)
+        with (
+            _timed_part("filled ours"),
+            psycopg.connect(addresses.database_url, autocommit=True) as connection,
+        ):
+            filled.fill(connection, size.versions, size.models, filled.CONTRACT.model_dump_json())
+        with _timed_part("made MLflow's tables"):
+            mlflow_server.create_database(addresses, home)
+        with _timed_part("filled MLflow's"):
+            mlflow_server.fill(addresses, size.versions, size.models)
         mlflow_port = mlflow_server.free_port()
         planned = plan(Options(home=home, port=0, nodes=0, build_workers=0), addresses)
         launcher = Launcher(
@@ -68,10 +94,10 @@ def both(home: Path) -> Iterator[Sides]:
             announce=lambda _: None,
         )
         with launcher:
-            launcher.start_all()
-            mlflow_server.fill(addresses, filled.VERSIONS, filled.MODELS)
+            with _timed_part("started both servers"):
+                launcher.start_all()
             found = load(home / FILE.name)
-            yield Sides(addresses, home, int(found.url.rpartition(":")[2]), found.token, mlflow_port)
+            yield Sides(addresses, home, int(found.url.rpartition(":")[2]), found.token, mlflow_port, size)
 
 
 def _loaded(asked: Plan) -> dict[str, float]:
@@ -87,17 +113,19 @@ def _loaded(asked: Plan) -> dict[str, float]:
     return tally
 
 
-def _in_turn(ours: Callable[[int], Plan], theirs: Callable[[int], Plan]) -> list[dict[str, float]]:
+def _in_turn(
+    rounds: int, ours: Callable[[int], Plan], theirs: Callable[[int], Plan]
+) -> list[dict[str, float]]:
     """Medians of both over the rounds; a first short one of each warms up."""
-    rounds: list[list[dict[str, float]]] = [[], []]
-    for turn in range(ROUNDS + 1):
-        for side, make in zip(rounds, (ours, theirs), strict=True):
+    tallies: list[list[dict[str, float]]] = [[], []]
+    for turn in range(rounds + 1):
+        for side, make in zip(tallies, (ours, theirs), strict=True):
             asked = make(turn * 1_000_000)
             tally = _loaded(asked if turn else Plan(**{**asdict(asked), "seconds": 1.0}))
             if turn:
                 side.append(tally)
     names = ("per_second", "p50_ms", "p95_ms")
-    return [{name: statistics.median(tally[name] for tally in side) for name in names} for side in rounds]
+    return [{name: statistics.median(tally[name] for tally in side) for name in names} for side in tallies]
 
 
 def _our_headers(sides: Sides) -> dict[str, str]:
@@ -128,8 +156,9 @@ def _create(sides: Sides) -> list[dict[str, float]]:
     theirs_at = ("POST", "/api/2.0/mlflow/model-versions/create", orjson.dumps(theirs).decode())
     json = {"content-type": "application/json"}
     return _in_turn(
-        lambda first: Plan(sides.port, CLIENTS, SECONDS, (ours_at,), _our_headers(sides), first),
-        lambda first: Plan(sides.mlflow_port, CLIENTS, SECONDS, (theirs_at,), json, first),
+        sides.size.rounds,
+        lambda first: Plan(sides.port, CLIENTS, sides.size.seconds, (ours_at,), _our_headers(sides), first),
+        lambda first: Plan(sides.mlflow_port, CLIENTS, sides.size.seconds, (theirs_at,), json, first),
     )
 
 
@@ -150,8 +179,9 @@ def _search(sides: Sides) -> list[dict[str, float]]:
         "",
     )
     return _in_turn(
-        lambda first: Plan(sides.port, CLIENTS, SECONDS, tuple(ours), _our_headers(sides), first),
-        lambda first: Plan(sides.mlflow_port, CLIENTS, SECONDS, (theirs,), {}, first),
+        sides.size.rounds,
+        lambda first: Plan(sides.port, CLIENTS, sides.size.seconds, tuple(ours), _our_headers(sides), first),
+        lambda first: Plan(sides.mlflow_port, CLIENTS, sides.size.seconds, (theirs,), {}, first),
     )
 
 
@@ -166,15 +196,15 @@ def _register_with_bytes(sides: Sides) -> list[float]:
     at_ours = {"SLIPWAY_URL": f"http://127.0.0.1:{sides.port}", "SLIPWAY_TOKEN": sides.token}
     at_theirs = mlflow_server.environment(sides.addresses, sides.mlflow_port)
     return [
-        statistics.median(_timed(sides.home, command, env) for _ in range(ROUNDS))
+        statistics.median(_timed(sides, command, env) for _ in range(sides.size.rounds))
         for command, env in ((ours, at_ours), (theirs, at_theirs))
     ]
 
 
-def _timed(home: Path, command: list[str], environment: Mapping[str, str]) -> float:
-    with tempfile.TemporaryDirectory(dir=home) as folder:
+def _timed(sides: Sides, command: list[str], environment: Mapping[str, str]) -> float:
+    with tempfile.TemporaryDirectory(dir=sides.home) as folder:
         done = subprocess.run(
-            [*command, str(LOGGED), str(BYTES), folder],
+            [*command, str(sides.size.logged), str(BYTES), folder],
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
@@ -182,25 +212,30 @@ def _timed(home: Path, command: list[str], environment: Mapping[str, str]) -> fl
         )
     if done.returncode:
         raise RuntimeError(f"{command[-1]} failed:\n{done.stderr[-2000:]}")
-    return LOGGED / float(done.stdout.split()[-1])
+    return sides.size.logged / float(done.stdout.split()[-1])
 
 
-def run(output: str) -> dict[str, object]:
+def run(output: str, size: Size = Size()) -> dict[str, object]:
     """How many times faster than MLflow's server, and the two figures of `bench.uploads`."""
     with tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder:
         home = Path(folder)
         home.chmod(0o711)
-        with both(home / "service") as sides:
-            created = _create(sides)
-            searched = _search(sides)
-            logged = _register_with_bytes(sides)
+        with both(home / "service", size) as sides:
+            with _timed_part("creates"):
+                created = _create(sides)
+            with _timed_part("searches"):
+                searched = _search(sides)
+            with _timed_part("registered with bytes"):
+                logged = _register_with_bytes(sides)
+    with _timed_part("uploads"):
+        sent = uploads.measure(size.upload)
     figures: dict[str, object] = {
         "register_ratio": created[0]["per_second"] / created[1]["per_second"],
         "search_ratio": searched[0]["per_second"] / searched[1]["per_second"],
         "register_with_bytes_ratio": logged[0] / logged[1],
         "search_p95_ms": searched[0]["p95_ms"],
-        **uploads.measure(),
-        "versions": filled.VERSIONS,
+        **sent,
+        "versions": size.versions,
         "clients": CLIENTS,
         "creates": {"ours": created[0], "mlflow": created[1]},
         "searches": {"ours": searched[0], "mlflow": searched[1]},

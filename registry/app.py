@@ -41,6 +41,7 @@ from registry.mlflow.copying import Copies
 from registry.models import endpoints as models
 from registry.models import version_endpoints as versions
 from registry.models.quick_route import QuickCreates
+from registry.models.quick_search import QuickSearches
 from registry.nodes import endpoints as nodes
 from registry.nodes import room
 from registry.nodes.asgi import NodeRoutes
@@ -138,14 +139,14 @@ def build(settings: Settings) -> ASGIApp:
         redirect_slashes=False,
     )
     app.state.settings = settings
-    app.state.resources = _resources(settings)
+    app.state.resources = resources_of(settings)
     requests = metrics.Requests()
     app.state.probes = health.Probes(app.state.resources)
     app.state.exposition = metrics.Exposition(app.state.resources, requests)
     problems.install(app)
     openapi.install(app)
     app.router.routes.extend(_routes())
-    routes = QuickCreates(app, NodeRoutes(app))
+    routes = QuickSearches(app, QuickCreates(app, NodeRoutes(app)))
     return Observe(RequestId(Heads(routes), settings.max_body_bytes), requests)
 
 
@@ -159,7 +160,7 @@ def _routes() -> list[BaseRoute]:
     return whole.routes
 
 
-def _resources(settings: Settings) -> Resources:
+def resources_of(settings: Settings) -> Resources:
     """Nothing is connected yet."""
     listen_url = settings.database_listen_url or settings.database_url
     return Resources(

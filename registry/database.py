@@ -17,6 +17,7 @@ from sqlalchemy.util import greenlet_spawn
 
 from registry.outbox import SIGNAL, Signal
 from registry.settings import Settings
+from registry.silence import Watch
 from registry.turns import Turns
 
 # A connection that is not to be had is a 503 within 3 s.
@@ -60,6 +61,7 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         # A pooler between us and the database may not know what was prepared.
         self.prepares = settings.database_listen_url is None
+        self._watch = Watch()
         self.engine: AsyncEngine = create_async_engine(
             driver_url(settings.database_url.get_secret_value()),
             pool_size=settings.database_pool,
@@ -67,7 +69,11 @@ class Database:
             pool_timeout=POOL_TIMEOUT_S,
             # The one that was used last is the one that has prepared what is needed again.
             pool_use_lifo=True,
-            connect_args={**TCP, "prepare_threshold": BY_REQUEST if self.prepares else None},
+            connect_args={
+                **TCP,
+                "prepare_threshold": BY_REQUEST if self.prepares else None,
+                "async_creator_fn": self._watch.connect,
+            },
             # Values of a statement that failed would go to the log: hashes, bodies, whatever was sent.
             hide_parameters=True,
         )
@@ -112,8 +118,10 @@ class Database:
 
     def _check(self, connection: Any, entry: ConnectionPoolEntry, _: object) -> None:
         """Raises DisconnectionError for a connection that was closed while nobody used it: the pool makes
-        another one then."""
+        another one then. Raises psycopg.OperationalError at once where the database is silent."""
         driver: Any = entry.driver_connection
+        if self._watch.silent:
+            raise psycopg.OperationalError("the database does not answer")
         if driver.closed or _has_news(driver.fileno()):
             raise DisconnectionError("the server has closed this connection")
         if monotonic() - entry.info.get(_IDLE_SINCE, monotonic()) > ASKED_AFTER_S:
@@ -123,6 +131,7 @@ class Database:
                 raise DisconnectionError(str(error)) from error
 
     async def close(self) -> None:
+        await self._watch.close()
         await self.engine.dispose()
 
 

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import psycopg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm.exc import StaleDataError
 from starlette.exceptions import HTTPException
@@ -119,24 +120,25 @@ async def http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def database_failed(request: Request, error: Exception) -> JSONResponse:
-    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    original = getattr(error, "orig", error)
+    state = getattr(original, "sqlstate", None)
     if state in NO_SPACE:
-        log.error("the database can't write: %s", getattr(error, "orig", error))
+        log.error("the database can't write: %s", original)
         problem = Unavailable(
             "the database can't write: its disk is full, or fails",
             "make space where the database keeps its data; nothing of this request was done",
             retry_after_s=2,
         )
         return await refused(request, problem)
-    away = isinstance(error, PoolTimeout | InterfaceError) or (
-        isinstance(error, OperationalError) and (state is None or state[:2] in ("08", "53", "57"))
+    away = isinstance(original, PoolTimeout | psycopg.InterfaceError) or (
+        isinstance(original, psycopg.OperationalError) and (state is None or state[:2] in ("08", "53", "57"))
     )
     if away or state in OVERLOADED:
         log.warning("database not available: %s", error)
         problem = Unavailable("the database does not answer in time", "try again shortly", retry_after_s=1)
         return await refused(request, problem)
     # The driver itself refuses some values (NUL in a text) without asking the database, so without a state.
-    if isinstance(error, DataError) or (state is not None and state[:2] == "22"):
+    if isinstance(original, psycopg.DataError) or (state is not None and state[:2] == "22"):
         return await refused(
             request, Invalid("a value can't be stored", "remove control characters and out-of-range numbers")
         )
@@ -166,6 +168,7 @@ HANDLERS: tuple[tuple[type[Exception], Handler], ...] = (
     (RequestValidationError, invalid),
     (HTTPException, http_error),
     (DBAPIError, database_failed),
+    (psycopg.Error, database_failed),
     (PoolTimeout, database_failed),
     (Exception, crashed),
 )

@@ -20,6 +20,7 @@ from registry.contract.webhooks import (
     WebhookCreate,
     WebhookPatch,
     WebhookReason,
+    WebhookRotate,
     WebhookSecret,
 )
 from registry.contract.wire import Command
@@ -166,6 +167,11 @@ def delete_webhook(webhook: str, revision: int) -> Call[None]:
 
 def pause_webhook(webhook: str, reason: str = "") -> Call[Webhook]:
     return Call("POST", path("webhooks", webhook, "pause"), Webhook, WebhookReason(reason=reason))
+
+
+def rotate_webhook(webhook: str, body: WebhookRotate) -> Call[WebhookSecret]:
+    """Another secret, shown once; for a while messages are signed with both."""
+    return Call("POST", path("webhooks", webhook, "rotate"), WebhookSecret, body)
 
 
 def resume_webhook(webhook: str, reason: str = "") -> Call[Webhook]:

@@ -1,7 +1,16 @@
 """Calls of nodes, and on them."""
 
 from registry.client.call import Call, path, query
-from registry.contract.nodes import Applied, Enrol, Enrolled, Enrolment, EnrolmentCreate, Node, Report
+from registry.contract.nodes import (
+    Applied,
+    Enrol,
+    Enrolled,
+    Enrolment,
+    EnrolmentCreate,
+    Invitation,
+    Node,
+    Report,
+)
 from registry.contract.pages import Page
 from registry.contract.wire import Command
 
@@ -9,6 +18,23 @@ from registry.contract.wire import Command
 def invite(body: EnrolmentCreate) -> Call[Enrolment]:
     """A one-time token for one node."""
     return Call("POST", path("enrolments"), Enrolment, body)
+
+
+def invitations(
+    environment: str | None = None, page_token: str | None = None, limit: int = 100
+) -> Call[Page[Invitation]]:
+    """One-time tokens that nobody has used yet."""
+    return Call(
+        "GET",
+        path("enrolments"),
+        Page[Invitation],
+        query=query(environment=environment, page_token=page_token, limit=limit),
+    )
+
+
+def uninvite(invitation: str) -> Call[None]:
+    """No node enrols with it any more."""
+    return Call("DELETE", path("enrolments", invitation), None)
 
 
 def enrol(body: Enrol) -> Call[Enrolled]:

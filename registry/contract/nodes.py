@@ -10,7 +10,7 @@ from registry.contract.counters import CounterEdges, CounterReport
 from registry.contract.identity import ArmId, Digest, Environment, Name, TargetName
 from registry.contract.routes import ArmRole, Fence, RoutingUnit, Share
 from registry.contract.versions import FileEntry, VersionContract
-from registry.contract.wire import LARGEST, Command, Whole, Wire
+from registry.contract.wire import LARGEST, Command, Whole, Wire, added
 
 
 class EnrolmentCreate(Command):
@@ -19,11 +19,22 @@ class EnrolmentCreate(Command):
 
 
 class Enrolment(Wire):
-    """`secret` is the one-time token, shown once."""
+    """`secret` is the one-time token, shown once; `id` names it where it is listed and revoked."""
 
     environment: Environment
     secret: str
     expires_at: datetime
+    id: str = added("")
+
+
+class Invitation(Wire):
+    """A one-time token with which no node has enrolled yet, without the token."""
+
+    id: str
+    environment: Environment
+    expires_at: datetime
+    created_at: datetime
+    created_by: str
 
 
 class Hardware(Wire):

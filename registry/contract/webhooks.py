@@ -15,7 +15,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from registry.contract.events import DeploymentPattern, EventIdText, TypePattern
-from registry.contract.wire import Command, Wire
+from registry.contract.wire import Command, Wire, added
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the mark of a secret, not one
 TOLERANCE_S = 300
@@ -52,8 +52,15 @@ class WebhookReason(Command):
     reason: str = Field(default="", max_length=1024)
 
 
+class WebhookRotate(Command):
+    """`grace_s`: how long messages are signed with the old secret too."""
+
+    grace_s: int = Field(default=86_400, ge=0, le=2_592_000)
+
+
 class Webhook(Wire):
-    """`environments` and `models`: the scope of who made it; it is told of nothing beyond (empty: all)."""
+    """`environments` and `models`: the scope of who made it; it is told of nothing beyond (empty: all).
+    `old_secret_until`: until then messages are signed with two secrets."""
 
     id: str
     url: str
@@ -67,6 +74,7 @@ class Webhook(Wire):
     revision: int
     created_at: datetime
     created_by: str
+    old_secret_until: datetime | None = added(None)
 
 
 class WebhookSecret(Wire):

@@ -4,7 +4,8 @@ Lists filter by the scope themselves, and what a body or a filter names is check
 out of scope is answered as what does not exist is: 404, in the same words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -31,6 +32,7 @@ OWNERS: Mapping[str, TextClause] = {
         "SELECT versions.model, NULL FROM tasks LEFT JOIN builds ON builds.id = tasks.subject_id "
         "LEFT JOIN versions ON versions.id = builds.version_id WHERE tasks.id = :id"
     ),
+    "enrolment": text("SELECT NULL, environment FROM enrolments WHERE id = :id"),
     "node": text("SELECT NULL, environment FROM nodes WHERE id = :id"),
     "rollback": text(
         "SELECT deployments.model, deployments.environment FROM rollbacks "
@@ -38,6 +40,22 @@ OWNERS: Mapping[str, TextClause] = {
     ),
 }
 _DEPLOYMENT = text("SELECT model FROM deployments WHERE environment = :environment AND name = :name")
+
+ELSEWHERE = "something that the scope of this token does not include refers to it"
+
+
+class Referrer(NamedTuple):
+    """A sentence that names what refers to something, and what that belongs to; None: to everybody."""
+
+    sentence: str
+    model: str | None
+    environment: str | None
+
+
+def told(principal: Principal, referrers: Sequence[Referrer]) -> list[str]:
+    """Their sentences. That there are others is told, since it decides; what they are is not."""
+    seen = [each.sentence for each in referrers if principal.sees(each.model, each.environment)]
+    return [*seen, *[ELSEWHERE] * (len(seen) < len(referrers))]
 
 
 async def admit(session: AsyncSession, principal: Principal, named: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from registry.contract.events import EventId
 from registry.contract.webhooks import DeliveryState, WebhookState
 from registry.events.sender import Outcome, Target
+from registry.events.signing import in_force
 from registry.tables.events import DeliveryRow, EventRow, QueueRow, WebhookRow
 
 Queue: TypeAlias = tuple[str, str]
@@ -86,7 +87,7 @@ async def claim(session: AsyncSession, queue: Queue, claim_s: float) -> Claimed 
         return None
     found = (
         await session.execute(
-            select(EventRow, WebhookRow.url, WebhookRow.secret)
+            select(EventRow, WebhookRow, now)
             .join(
                 DeliveryRow,
                 and_(DeliveryRow.timeline == EventRow.timeline, DeliveryRow.number == EventRow.number),
@@ -105,8 +106,9 @@ async def claim(session: AsyncSession, queue: Queue, claim_s: float) -> Claimed 
     if found is None:
         await _leave(session, queue, taken.fence, taken.failures, 0.0)
         return None
-    event, url, secret = found
-    return Claimed(queue, taken.fence, taken.failures, Target(url, secret), event)
+    event, webhook, at = found
+    target = Target(webhook.url, in_force(webhook, at))
+    return Claimed(queue, taken.fence, taken.failures, target, event)
 
 
 async def settle(

@@ -1,5 +1,7 @@
 """Rows → `contract.events` and `contract.webhooks`."""
 
+from datetime import UTC, datetime
+
 from registry.contract.events import EVENT, Event, EventId
 from registry.contract.webhooks import Delivery, DeliveryState, Webhook, WebhookState
 from registry.tables.events import DeliveryRow, EventRow, WebhookRow
@@ -22,7 +24,8 @@ def event(row: EventRow) -> Event:
 
 
 def webhook(row: WebhookRow) -> Webhook:
-    """Without its secret."""
+    """Without its secrets."""
+    until = row.old_secret_until
     return Webhook(
         id=row.id,
         url=row.url,
@@ -36,6 +39,7 @@ def webhook(row: WebhookRow) -> Webhook:
         revision=row.revision,
         created_at=row.created_at,
         created_by=row.created_by,
+        old_secret_until=until if until and until > datetime.now(UTC) else None,
     )
 
 

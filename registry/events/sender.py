@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from registry.contract.webhooks import sign
 from registry.events.addresses import Address, Networks, Refused, check, literal
+from registry.events.signing import signatures
 
 GONE = 410
 LOOK_UPS = 8
@@ -24,10 +24,10 @@ LONGEST_ERROR = 300
 
 @dataclass(frozen=True)
 class Target:
-    """`secret` is left out of the representation."""
+    """`secrets`: each of them signs; left out of the representation."""
 
     url: str
-    secret: str
+    secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
         return f"Target({self.url!r})"
@@ -95,7 +95,7 @@ class Sender:
             "user-agent": "slipway-webhooks/1",
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(target.secret, message_id, timestamp, body),
+            "webhook-signature": signatures(target.secrets, message_id, timestamp, body),
         }
         url = httpx.URL(target.url).copy_with(host=str(address))
         extensions = {"sni_hostname": host} if parts.scheme == "https" else {}

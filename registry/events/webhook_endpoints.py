@@ -16,6 +16,7 @@ from registry.contract.webhooks import (
     WebhookCreate,
     WebhookPatch,
     WebhookReason,
+    WebhookRotate,
     WebhookSecret,
 )
 from registry.edge.etag import tag
@@ -64,6 +65,15 @@ async def patch(
 async def delete(webhook: str, unit: UnitOfWork, request: Request) -> None:
     """With its deliveries."""
     await webhooks.delete(unit, request, webhook)
+
+
+@router.post("/{webhook}/rotate", status_code=201)
+async def rotate(
+    webhook: str, unit: UnitOfWork, response: Response, body: WebhookRotate | None = None
+) -> WebhookSecret:
+    """Another secret, shown once. For `grace_s` messages carry a signature of each."""
+    response.headers["cache-control"] = "no-store"
+    return await webhooks.rotate(unit, webhook, body or WebhookRotate())
 
 
 @router.post("/{webhook}/pause")

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 
 from fastapi import Request
 
@@ -21,6 +22,7 @@ from registry.contract.webhooks import (
     WebhookCreate,
     WebhookPatch,
     WebhookReason,
+    WebhookRotate,
     WebhookSecret,
     WebhookState,
 )
@@ -32,6 +34,7 @@ from registry.events import queries, queues, repository, represent
 from registry.events.addresses import check_url
 from registry.events.couriers import message_id
 from registry.events.sender import Sender, Target
+from registry.events.signing import in_force
 from registry.tables.base import new_id
 from registry.tables.events import WebhookRow
 
@@ -53,7 +56,7 @@ def _within(inner: list[str], outer: frozenset[str]) -> bool:
 async def create(unit: Unit, body: WebhookCreate) -> WebhookSecret:
     """The secret is in this answer and in no other. Raises Invalid for a URL that leads to no good place."""
     check_url(body.url, unit.resources.settings.webhook_networks)
-    secret = SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+    secret = _new_secret()
     row = WebhookRow(
         id=new_id("whk"),
         url=body.url,
@@ -72,6 +75,22 @@ async def create(unit: Unit, body: WebhookCreate) -> WebhookSecret:
     await unit.session.refresh(row)
     made = represent.webhook(row)
     unit.audit("webhook.create", f"webhook:{row.id}", None, made)
+    return WebhookSecret(webhook=made, secret=secret)
+
+
+def _new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+async def rotate(unit: Unit, webhook_id: str, body: WebhookRotate) -> WebhookSecret:
+    """A new secret, in this answer and in no other; for a while messages are signed with both."""
+    row = await _row(unit, webhook_id, lock=True)
+    before, secret = represent.webhook(row), _new_secret()
+    row.secret, row.old_secret = secret, row.secret
+    row.old_secret_until = await queries.now(unit.session) + timedelta(seconds=body.grace_s)
+    await unit.session.flush()
+    made = represent.webhook(row)
+    unit.audit("webhook.rotate", f"webhook:{row.id}", before, made)
     return WebhookSecret(webhook=made, secret=secret)
 
 
@@ -187,11 +206,13 @@ async def test(open_unit: OpenUnit, sender: Sender, webhook_id: str) -> Attempt:
     async with open_unit() as unit:
         unit.principal.require(Role.RELEASER)
         row = await _row(unit, webhook_id)
-        target, place = Target(row.url, row.secret), (await repository.bounds(unit.session))[1]
+        now = await queries.now(unit.session)
+        target = Target(row.url, in_force(row, now))
+        place = (await repository.bounds(unit.session))[1]
         event = WebhookTest(
             id=str(place),
             subject=f"webhook:{row.id}",
-            at=await queries.now(unit.session),
+            at=now,
             actor=unit.actor,
             data=TestFacts(webhook=row.id),
         )

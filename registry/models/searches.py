@@ -1,42 +1,70 @@
 """Use cases of searches: over all models, and over the versions of all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Row
-
 from registry.contract.pages import Page
-from registry.contract.versions import Model, Version
+from registry.contract.versions import Model
 from registry.edge.pages import Cursor, Part
 from registry.edge.unit import Unit
 from registry.errors import Invalid
 from registry.lifecycle.filter_words import FilterError
 from registry.lifecycle.filters import MetricRef, Searchable, Term, TextTerm, parse
 from registry.lifecycle.searching import MODELS, VERSIONS, Key, Order, parse_order
-from registry.models import model_search, version_search, views
+from registry.models import found, model_search, views
+from registry.models.found import Found
 from registry.models.represent import represent_model
+from registry.models.version_search import statement
 
 NEWEST_FIRST = Order(Key.CREATED, descending=True)
 BY_NAME = Order(Key.NAME, descending=False)
 
 
-async def versions(
-    unit: Unit, filter: str | None, order_by: str | None, page_token: str | None, limit: int
-) -> Page[Version]:
-    """Newest first, if nothing else is asked for; only those in the token's scope. Raises Invalid, and
-    Forbidden for a deployment outside the scope."""
+@dataclass(frozen=True)
+class Asked:
+    """One page of a search of versions. `after`: the key behind which it begins; None: from the start."""
+
+    terms: Sequence[Term]
+    order: Order
+    cursor: Cursor
+    after: tuple[Any, ...] | None
+    limit: int
+
+    @classmethod
+    def of(cls, filter: str | None, order_by: str | None, page_token: str | None, limit: int) -> "Asked":
+        """Newest first, if nothing else is asked for. Raises Invalid."""
+        terms, order, cursor = _understood(filter, order_by)
+        return cls(terms, order, cursor, cursor.after(page_token), limit)
+
+    def retired(self, rows: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+        """Of the page, by id, what should not be in use any more: names of its aliases."""
+        return {row.id: row.aliases for row in rows[: self.limit] if row.stage in views.RETIRED}
+
+    def page(self, rows: Sequence[Found], warnings: Mapping[str, Sequence[str]]) -> bytes:
+        """Of what was found: one more than the limit, where there are more."""
+        more = len(rows) > self.limit
+        token = self.cursor.token(_version_key(self.order, rows[self.limit - 1])) if more else None
+        return found.page(rows[: self.limit], warnings, token)
+
+
+# Dashboards and pipelines ask the same again and again.
+@lru_cache(maxsize=256)
+def _understood(filter: str | None, order_by: str | None) -> tuple[Sequence[Term], Order, Cursor]:
     terms = _terms(filter, VERSIONS)
     order = _order(order_by, NEWEST_FIRST, metrics=True)
-    _require_environments(unit, terms)
-    cursor = Cursor.of("versions", terms, order, kinds=_version_kinds(order))
-    found = await version_search.search(
-        unit.session, terms, order, cursor.after(page_token), limit, unit.principal.models
-    )
-    shown = found[:limit]
-    items = await views.found(unit.session, shown)
-    last = _version_key(order, shown[-1]) if shown else None
-    return cursor.page(items, len(found) > limit, last)
+    return terms, order, Cursor.of("versions", terms, order, kinds=_version_kinds(order))
+
+
+async def versions(unit: Unit, asked: Asked) -> bytes:
+    """A `Page[Version]` of those in the token's scope. Raises Forbidden for a deployment outside of it."""
+    _require_environments(unit, asked.terms)
+    sql, values = statement(asked.terms, asked.order, asked.after, asked.limit, unit.principal.models)
+    connection = await unit.session.connection()
+    rows = [Found._make(row) for row in (await connection.exec_driver_sql(sql, values)).all()]
+    return asked.page(rows, await views.warnings(unit, asked.retired(rows)))
 
 
 async def models(
@@ -97,7 +125,7 @@ def _version_kinds(order: Order) -> tuple[type[Part], ...]:
     return (datetime, str) if order.by is Key.CREATED else (str, int)
 
 
-def _version_key(order: Order, row: Row[Any]) -> tuple[Part, ...]:
-    if isinstance(order.by, MetricRef):
+def _version_key(order: Order, row: Found) -> tuple[Part, ...]:
+    if row.measured is not None:
         return (row.measured, row.id)
     return (row.created_at, row.id) if order.by is Key.CREATED else (row.model, row.number)

@@ -31,17 +31,18 @@ OrderBy = Annotated[str | None, Query(max_length=256, description="created_at de
 Number = Annotated[int, Path(ge=1, lt=1_000_000_000)]
 
 
-@search_router.get("", dependencies=[requires(*READERS)])
+@search_router.get("", dependencies=[requires(*READERS)], response_model=Page[Version])
 async def search(
     unit: UnitOfWork,
     filter: Filter = None,
     order_by: OrderBy = None,
     page_token: PageToken = None,
     limit: Limit = 100,
-) -> Page[Version]:
+) -> Response:
     """Versions of all models. `order_by`: created_at (newest first is the default), name, or
     metrics.NAME@DATASET, then asc or desc."""
-    return await searches.versions(unit, filter, order_by, page_token, limit)
+    asked = searches.Asked.of(filter, order_by, page_token, limit)
+    return Response(await searches.versions(unit, asked), media_type="application/json")
 
 
 @router.post("", status_code=201, dependencies=[requires(Role.PUBLISHER)])
@@ -100,7 +101,7 @@ async def restore(
 async def quarantine(
     model: Name, number: Number, body: StageChange, unit: UnitOfWork, response: Response
 ) -> Version:
-    """Can never be released again. Where it serves, stage_reason says so: roll back there."""
+    """Can never be released again. Where it still serves, warnings says so: roll back there."""
     made = await versions.quarantine(unit, model, number, body)
     tag(response, made.revision)
     return made

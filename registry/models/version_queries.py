@@ -1,10 +1,9 @@
 """Queries on versions and their metrics."""
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import select, text
@@ -12,10 +11,9 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.contract.versions import DatasetRef, VersionStage
+from registry.edge.scopes import Referrer
 from registry.lifecycle.releases import ACTIVE_PHASES
-from registry.tables.deployments import ArmRow, DeploymentRow
 from registry.tables.models import MetricRow, VersionRow
-from registry.tables.releases import ReleaseRow
 
 # One statement, the last one before the commit, so that creates of one model wait for one another as
 # briefly as can be; and a number is never taken without its version and its audit entry.
@@ -125,41 +123,42 @@ async def verifying_with(session: AsyncSession, digest: str) -> Sequence[Version
     )
 
 
-async def serving(session: AsyncSession, version_id: str) -> Sequence[str]:
-    """Sentences that name each deployment and release that an arm of this version is part of."""
-    return (await uses(session, [version_id])).get(version_id, [])
+class Use(NamedTuple):
+    """What has an arm of a version."""
+
+    version_id: str
+    referrer: Referrer
+
+    @classmethod
+    def of(cls, version_id: str, sentence: str, environment: str) -> "Use":
+        """A row of `USES`. Versions and their deployments belong to one model."""
+        return cls(version_id, Referrer(sentence, None, environment))
 
 
-async def uses(session: AsyncSession, version_ids: Collection[str]) -> dict[str, list[str]]:
-    """By version: sentences that name each deployment and release that an arm of it is part of."""
-    rows = await session.execute(
-        select(ArmRow.id, ArmRow.version_id).where(ArmRow.version_id.in_(version_ids))
-    )
-    arms = {row.id: row.version_id for row in rows}
-    found: dict[str, list[str]] = defaultdict(list)
-    if not arms:
-        return found
-    deployments = await session.execute(
-        select(DeploymentRow)
-        .where(DeploymentRow.stable_arm.in_(arms) | DeploymentRow.last_good_arm.in_(arms))
-        .order_by(DeploymentRow.environment, DeploymentRow.name)
-    )
-    for row in deployments.scalars():
-        stable, last_good = arms.get(row.stable_arm or ""), arms.get(row.last_good_arm or "")
-        if stable is not None:
-            found[stable].append(f"deployment {row.ref} has it as its stable arm")
-        if last_good is not None and last_good != stable:
-            found[last_good].append(f"deployment {row.ref} has it as its last good arm")
-    releases = await session.execute(
-        select(ReleaseRow)
-        .where(ReleaseRow.arm_id.in_(arms), ReleaseRow.phase.in_(ACTIVE_PHASES))
-        .order_by(ReleaseRow.deployment, ReleaseRow.number)
-    )
-    for release in releases.scalars():
-        found[arms[release.arm_id]].append(
-            f"release {release.number} of {release.deployment} is {release.phase}"
-        )
-    return found
+_ACTIVE = ", ".join(f"'{phase}'" for phase in sorted(ACTIVE_PHASES))
+USES = f"""
+SELECT version_id, sentence, environment FROM (
+    SELECT a.version_id, 1 AS rank, d.environment, d.environment || '/' || d.name AS place, 0 AS number,
+        'deployment ' || d.environment || '/' || d.name || ' has it as its stable arm' AS sentence
+    FROM arms a JOIN deployments d ON d.stable_arm = a.id WHERE a.version_id = ANY(%(ids)s)
+    UNION ALL
+    SELECT a.version_id, 1, d.environment, d.environment || '/' || d.name, 0,
+        'deployment ' || d.environment || '/' || d.name || ' has it as its last good arm'
+    FROM arms a JOIN deployments d ON d.last_good_arm = a.id LEFT JOIN arms s ON s.id = d.stable_arm
+    WHERE a.version_id = ANY(%(ids)s) AND s.version_id IS DISTINCT FROM a.version_id
+    UNION ALL
+    SELECT a.version_id, 2, split_part(r.deployment, '/', 1), r.deployment, r.number,
+        'release ' || r.number || ' of ' || r.deployment || ' is ' || r.phase
+    FROM arms a JOIN releases r ON r.arm_id = a.id
+    WHERE a.version_id = ANY(%(ids)s) AND r.phase IN ({_ACTIVE})
+) AS found ORDER BY rank, place, number"""  # noqa: S608  # the phases are ours
+
+
+async def uses(session: AsyncSession, version_ids: Collection[str]) -> Sequence[Use]:
+    """Deployments that have it as their stable or last good arm, then active releases."""
+    connection = await session.connection()
+    rows: Sequence[Any] = (await connection.exec_driver_sql(USES, {"ids": list(version_ids)})).all()
+    return [Use.of(*row) for row in rows]
 
 
 async def metrics(session: AsyncSession, version_id: str) -> Sequence[MetricRow]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 import orjson
-from sqlalchemy import Row, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from registry.lifecycle.filters import (
     MetricRef,
@@ -23,16 +21,9 @@ from registry.lifecycle.filters import (
 )
 from registry.lifecycle.releases import ACTIVE_PHASES
 from registry.lifecycle.searching import Key, Order
-from registry.tables.models import COMMIT, TRAINING_NAME, TRAINING_RUN, TRAINING_VERSION, VersionRow
+from registry.models.found import COLUMNS
+from registry.tables.models import COMMIT, TRAINING_NAME, TRAINING_RUN, TRAINING_VERSION
 
-# What `represent.represent_version` reads of a row; a contract as text is looked up, not parsed again.
-COLUMNS = ", ".join(
-    "CAST(v.contract AS text) AS contract" if column.name == "contract" else f"v.{column.name}"
-    for column in VersionRow.__table__.columns
-)
-ALIASES = """ARRAY(
-    SELECT a.name FROM aliases a WHERE a.model = v.model AND a.version = v.number ORDER BY a.name
-) AS alias_names"""
 SIGNS: Mapping[Op, str] = {
     Op.EQ: "=",
     Op.NE: "<>",
@@ -42,9 +33,18 @@ SIGNS: Mapping[Op, str] = {
     Op.GE: ">=",
 }
 
+_COLUMNS_OF: Mapping[Key, tuple[str, str]] = {
+    Key.CREATED: ("created_at", "id"),
+    Key.NAME: ("model", "number"),
+}
+KEY = "v.id, v.created_at, v.model, v.number"
+
 # So many versions are looked at one by one rather than in the order of an index.
 FEW_MEASURED = 1000
 FEW_OTHERWISE = 3000
+FEW_MODELS = 30
+# Fields of a version that are its model's: there are few of those.
+OF_MODELS = {"name": "name", "owner": "owner", "task": "task"}
 
 
 class Bound(dict[str, Any]):
@@ -54,21 +54,7 @@ class Bound(dict[str, Any]):
         """How the statement writes this value."""
         name = f"p{len(self)}"
         self[name] = value
-        return f":{name}"
-
-
-async def search(
-    session: AsyncSession,
-    terms: Sequence[Term],
-    order: Order,
-    after: tuple[Any, ...] | None,
-    limit: int,
-    models: Collection[str],
-) -> Sequence[Row[Any]]:
-    """Versions, one more than `limit`, with `alias_names`, and `measured` where they are ordered by a metric:
-    only versions that have it are found then. `after`: the key behind which to begin."""
-    sql, bound = statement(terms, order, after, limit, models)
-    return (await session.execute(text(sql), bound)).all()
+        return f"%({name})s"
 
 
 def statement(
@@ -78,21 +64,28 @@ def statement(
     limit: int,
     models: Collection[str],
 ) -> tuple[str, Bound]:
-    """The one statement of a page, and its parameters."""
+    """The one statement of a page, and its parameters in the driver's form: `Found` of one version more than
+    `limit`, in order, `measured` where they are ordered by a metric: only versions that have it are found
+    then. `after`: the key behind which to begin."""
     bound = Bound()
-    direction = "DESC" if order.descending else "ASC"
     keys = _keys(order)
     wheres = [f"v.model = ANY({bound(sorted(models))})"] if models else []
     if after is not None:
         here = ", ".join(bound(part) for part in after)
         wheres.append(f"({', '.join(keys)}) {'<' if order.descending else '>'} ({here})")
+    direction = "DESC" if order.descending else "ASC"
     sorted_by = f"ORDER BY {', '.join(f'{key} {direction}' for key in keys)}"
     page = f"LIMIT {bound(limit + 1)}"
     measures = [term for term in terms if isinstance(term, MetricTerm)]
     if measures and not isinstance(order.by, MetricRef):
         others = [term for term in terms if not isinstance(term, MetricTerm)]
-        return _measured(measures, others, wheres, sorted_by, page, bound), bound
-    tables, measured = "versions v", "NULL"
+        keyed = _measured(measures, others, wheres, sorted_by, page, bound)
+        return _shown(keyed, order), bound
+    names = [term for term in terms if isinstance(term, TextTerm) and term.field in OF_MODELS]
+    if any(term.op is Op.HAS for term in names) and order.by is Key.CREATED:
+        rest = [term for term in terms if term not in names]
+        return _shown(_named(names, rest, wheres, sorted_by, page, bound), order), bound
+    tables, measured = "versions v", "NULL::double precision"
     if isinstance(order.by, MetricRef):
         tables, measured = "metrics m JOIN versions v ON v.id = m.version_id", "m.value"
         wheres.append(
@@ -100,24 +93,33 @@ def statement(
         )
     wheres += (_condition(term, bound) for term in terms)
     # Fragments of this file; every value is bound.
-    sql = (
-        f"SELECT {COLUMNS}, {ALIASES}, {measured} AS measured FROM {tables}"  # noqa: S608
+    keyed = (
+        f"SELECT {KEY}, {measured} AS measured FROM {tables}"  # noqa: S608
         f" WHERE {' AND '.join(wheres) or 'true'} {sorted_by} {page}"
     )
-    return sql, bound
+    return _shown(keyed, order), bound
+
+
+def sorting(order: Order, of: str) -> str:
+    """ORDER BY for rows that were found, named `of`."""
+    direction = "DESC" if order.descending else "ASC"
+    names = ("measured", "id") if isinstance(order.by, MetricRef) else _COLUMNS_OF[order.by]
+    return f"ORDER BY {', '.join(f'{of}.{name} {direction}' for name in names)}"
+
+
+def _shown(keyed: str, order: Order) -> str:
+    """What is told of the versions of a page is read of those alone, not of all that were sorted."""
+    return (
+        f"SELECT {COLUMNS}, k.measured AS measured FROM ({keyed}) k JOIN versions v ON v.id = k.id"  # noqa: S608
+        f" {sorting(order, 'k')}"
+    )
 
 
 def _keys(order: Order) -> tuple[str, ...]:
     if isinstance(order.by, MetricRef):
         # By the metric's own columns: that is the order of its index.
         return ("m.value", "m.version_id")
-    match order.by:
-        case Key.CREATED:
-            return ("v.created_at", "v.id")
-        case Key.NAME:
-            return ("v.model", "v.number")
-        case _:
-            assert_never(order.by)
+    return tuple(f"v.{name}" for name in _COLUMNS_OF[order.by])
 
 
 def _measured(
@@ -139,14 +141,13 @@ def _measured(
     newest = " AND ".join(_newest_is(term, bound) for term in measures)
     # In the third way no other index than that of the order may be chosen.
     hidden = [*wheres, *(f"({_condition(term, bound)}) IS TRUE" for term in others)]
-    key = "v.id, v.created_at, v.model, v.number"
     few = f"""few AS MATERIALIZED (
         SELECT o.version_id FROM metrics o
         WHERE {_of("o", first.metric, bound)} AND {_compared("o.value", first, bound)}
         ORDER BY o.value LIMIT {FEW_MEASURED + 1}
     ), more AS MATERIALIZED (SELECT count(*) > {FEW_MEASURED} AS yes FROM few)"""  # noqa: S608
     ways = [
-        f"""SELECT {key} FROM (SELECT DISTINCT version_id FROM few) f,
+        f"""SELECT {KEY} FROM (SELECT DISTINCT version_id FROM few) f,
             LATERAL (SELECT v.* FROM versions v WHERE v.id = f.version_id OFFSET 0) v
         WHERE NOT (SELECT yes FROM more) AND {" AND ".join([*conditions, newest])} {sorted_by} {page}"""  # noqa: S608
     ]
@@ -154,22 +155,43 @@ def _measured(
     if others:
         last = "wide"
         few += f""", near AS MATERIALIZED (
-            SELECT {key} FROM versions v WHERE (SELECT yes FROM more) AND {" AND ".join(conditions)}
+            SELECT {KEY} FROM versions v WHERE (SELECT yes FROM more) AND {" AND ".join(conditions)}
             LIMIT {FEW_OTHERWISE + 1}
         ), wide AS MATERIALIZED (SELECT count(*) > {FEW_OTHERWISE} AS yes FROM near)"""  # noqa: S608
         ways.append(
-            f"""SELECT {key} FROM (SELECT v.* FROM near v {sorted_by} OFFSET 0) v
+            f"""SELECT {KEY} FROM (SELECT v.* FROM near v {sorted_by} OFFSET 0) v
             WHERE NOT (SELECT yes FROM wide) AND {newest} {page}"""  # noqa: S608
         )
     ways.append(
-        f"""SELECT {key} FROM versions v
+        f"""SELECT {KEY} FROM versions v
         WHERE (SELECT yes FROM {last}) AND {" AND ".join([*hidden, newest])} {sorted_by} {page}"""  # noqa: S608
     )
     found = " UNION ALL ".join(f"({way})" for way in ways)
-    return (
-        f"WITH {few} SELECT {COLUMNS}, {ALIASES}, NULL AS measured"  # noqa: S608
-        f" FROM ({found}) k JOIN versions v ON v.id = k.id {sorted_by.replace('v.', 'k.')} {page}"
-    )
+    return f"WITH {few} SELECT v.*, NULL::double precision AS measured FROM ({found}) v {sorted_by} {page}"  # noqa: S608
+
+
+def _named(
+    names: Sequence[TextTerm],
+    others: Sequence[Term],
+    wheres: Sequence[str],
+    sorted_by: str,
+    page: str,
+    bound: Bound,
+) -> str:
+    """Versions of models whose name (or owner, task) contains something. PostgreSQL takes it that a third of
+    all do, and walks through every version where hardly one does. So the models are counted, up to a bound:
+    few of them are looked up one by one, many are met soon in the order of the index."""
+    models = " AND ".join(_text(f"o.{OF_MODELS[term.field]}", term, bound) for term in names)
+    conditions = [*wheres, *(_condition(term, bound) for term in others)]
+    within = " AND ".join(["v.model = n.name", *conditions])
+    among = " AND ".join([f"v.model IN (SELECT o.name FROM models o WHERE {models})", *conditions])  # noqa: S608
+    found = f"""(SELECT {KEY} FROM named n,
+            LATERAL (SELECT v.* FROM versions v WHERE {within} OFFSET 0) v
+        WHERE NOT (SELECT yes FROM many) {sorted_by} {page}) UNION ALL (
+        SELECT {KEY} FROM versions v WHERE (SELECT yes FROM many) AND {among} {sorted_by} {page})"""  # noqa: S608
+    return f"""WITH named AS MATERIALIZED (SELECT o.name FROM models o WHERE {models} LIMIT {FEW_MODELS + 1}),
+        many AS MATERIALIZED (SELECT count(*) > {FEW_MODELS} AS yes FROM named)
+        SELECT v.*, NULL::double precision AS measured FROM ({found}) v {sorted_by} {page}"""  # noqa: S608
 
 
 def _condition(term: Term, bound: Bound) -> str:

@@ -127,7 +127,7 @@ async def _check_lineage(unit: Unit, model: str, body: VersionCreate) -> None:
 
 async def get(unit: Unit, model: str, number: int) -> Version:
     unit.principal.require_model(model)
-    return await views.version(unit.session, await service.version_row(unit.session, model, number))
+    return await views.version(unit, await service.version_row(unit.session, model, number))
 
 
 async def listing(unit: Unit, model: str, below: int | None, limit: int) -> Page[Version]:
@@ -135,7 +135,7 @@ async def listing(unit: Unit, model: str, below: int | None, limit: int) -> Page
     unit.principal.require_model(model)
     await service.model_row(unit.session, model)
     rows = await version_queries.versions(unit.session, model, below, limit)
-    made = {made.number: made for made in await views.versions(unit.session, rows[:limit])}
+    made = {made.number: made for made in await views.versions(unit, rows[:limit])}
     return page(rows, limit, lambda row: made[row.number], lambda row: row.number)
 
 
@@ -148,13 +148,13 @@ async def seal(unit: Unit, model: str, number: int, reason: str = "") -> Version
     unit.principal.require_model(model)
     row = await service.version_row(unit.session, model, number, lock=True)
     if row.phase in (VersionStage.VERIFYING, VersionStage.READY):
-        return await views.version(unit.session, row)
+        return await views.version(unit, row)
     before = represent_version(row)
     if row.phase == VersionStage.DRAFT:
         await _check_uploaded(unit, row)
     await advance(unit.session, row, VersionEvent.SEAL, actor=unit.actor, reason=reason)
     await _settle(unit, row)
-    made = await views.version(unit.session, row)
+    made = await views.version(unit, row)
     unit.audit("version.seal", row.subject, before, made)
     return made
 
@@ -257,7 +257,7 @@ async def fail(unit: Unit, row: VersionRow, reason: str) -> None:
 async def archive(unit: Unit, model: str, number: int, body: StageChange) -> Version:
     """Raises Referenced that names the deployments and releases that have an arm of it."""
     row = await _for_change(unit, model, number, body)
-    serving = await version_queries.serving(unit.session, row.id)
+    serving = await views.serving(unit, row.id)
     if serving:
         raise Referenced(
             f"{row.ref} is in use: {'; '.join(serving)}",
@@ -273,22 +273,21 @@ async def restore(unit: Unit, model: str, number: int, body: StageChange) -> Ver
     Raises Conflict that names files whose bytes never arrived: it was archived as a draft.
     """
     row = await _for_change(unit, model, number, body)
-    before = await views.version(unit.session, row)
+    before = await views.version(unit, row)
     if row.phase == VersionStage.ARCHIVED:
         await _check_uploaded(unit, row)
     await advance(unit.session, row, VersionEvent.RESTORE, actor=unit.actor, reason=body.reason)
     await _settle(unit, row)
-    made = await views.version(unit.session, row)
+    made = await views.version(unit, row)
     unit.audit("version.restore", row.subject, before, made, body.reason)
     return made
 
 
 async def quarantine(unit: Unit, model: str, number: int, body: StageChange) -> Version:
-    """Never released again. Allowed where it serves: the reason then names where."""
+    """Never released again. Allowed where it serves: its warnings say where. Not its reason, which everybody
+    reads whose scope includes the model."""
     row = await _for_change(unit, model, number, body)
-    serving = await version_queries.serving(unit.session, row.id)
-    reason = f"{body.reason} (in use: {'; '.join(serving)})" if serving else body.reason
-    return await _change(unit, row, VersionEvent.QUARANTINE, reason)
+    return await _change(unit, row, VersionEvent.QUARANTINE, body.reason)
 
 
 async def _for_change(unit: Unit, model: str, number: int, body: StageChange) -> VersionRow:
@@ -299,9 +298,9 @@ async def _for_change(unit: Unit, model: str, number: int, body: StageChange) ->
 
 
 async def _change(unit: Unit, row: VersionRow, event: VersionEvent, reason: str) -> Version:
-    before = await views.version(unit.session, row)
+    before = await views.version(unit, row)
     await advance(unit.session, row, event, actor=unit.actor, reason=reason)
-    made = await views.version(unit.session, row)
+    made = await views.version(unit, row)
     unit.audit(f"version.{event}", row.subject, before, made, reason)
     return made
 

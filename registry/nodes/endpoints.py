@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from registry.contract.deployments import DeploymentStatus, PublishedNode
 from registry.contract.identity import Environment, Name
-from registry.contract.nodes import Enrol, Enrolled, Enrolment, EnrolmentCreate, Node
+from registry.contract.nodes import Enrol, Enrolled, Enrolment, EnrolmentCreate, Invitation, Node
 from registry.contract.pages import Page
 from registry.contract.tokens import Role
 from registry.contract.wire import Command
@@ -15,6 +15,7 @@ from registry.edge.pages import Limit, PageToken, after
 from registry.edge.roles import READERS
 from registry.edge.route import EdgeRoute
 from registry.edge.unit import UnitOfWork, requires
+from registry.nodes import invitations as service_of_invitations
 from registry.nodes import service, status
 
 router = APIRouter(prefix="/v1", tags=["nodes"], route_class=EdgeRoute)
@@ -28,6 +29,23 @@ async def invite(body: EnrolmentCreate, unit: UnitOfWork, response: Response) ->
     """A one-time token with which one node enrols into the environment. It is shown once."""
     response.headers["cache-control"] = "no-store"
     return await service.invite(unit, body)
+
+
+@router.get("/enrolments", dependencies=[_RELEASE])
+async def invitations(
+    unit: UnitOfWork,
+    environment: Annotated[Environment | None, Query()] = None,
+    page_token: PageToken = None,
+    limit: Limit = 100,
+) -> Page[Invitation]:
+    """One-time tokens that nobody has used yet and that have not expired, oldest first."""
+    return await service_of_invitations.listing(unit, environment, after(page_token, str), limit)
+
+
+@router.delete("/enrolments/{enrolment}", status_code=204, dependencies=[_RELEASE])
+async def uninvite(enrolment: str, unit: UnitOfWork) -> None:
+    """No node enrols with it any more. 404 where one has already."""
+    await service_of_invitations.revoke(unit, enrolment)
 
 
 @router.post("/nodes", status_code=201, openapi_extra={"security": []})

@@ -84,6 +84,27 @@ async def enrolment(session: AsyncSession, secret_hash: bytes) -> tuple[Enrolmen
     return None if found is None else (found[0], found[1])
 
 
+_PENDING = (EnrolmentRow.used_at.is_(None), EnrolmentRow.expires_at > func.now())
+
+
+async def pending_enrolments(
+    session: AsyncSession, environments: Collection[str], after: str | None, limit: int
+) -> Sequence[EnrolmentRow]:
+    """Oldest first, one more than `limit`. No environments: all of them."""
+    query = select(EnrolmentRow).where(*_PENDING)
+    if environments:
+        query = query.where(EnrolmentRow.environment.in_(environments))
+    if after is not None:
+        query = query.where(EnrolmentRow.id > after)
+    return (await session.execute(query.order_by(EnrolmentRow.id).limit(limit + 1))).scalars().all()
+
+
+async def pending_enrolment(session: AsyncSession, enrolment_id: str) -> EnrolmentRow | None:
+    """Locked, as `enrolment` locks it: a node enrols with it, or it is revoked."""
+    query = select(EnrolmentRow).where(EnrolmentRow.id == enrolment_id, *_PENDING)
+    return (await session.execute(query.with_for_update())).scalar_one_or_none()
+
+
 async def revoke_tokens(session: AsyncSession, node_id: str) -> None:
     """From the commit on, in every process."""
     revoked = await session.execute(

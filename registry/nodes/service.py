@@ -33,7 +33,7 @@ async def invite(unit: Unit, body: EnrolmentCreate) -> Enrolment:
     unit.session.add(row)
     await unit.session.flush()
     await unit.session.refresh(row, ["expires_at"])
-    shown = Enrolment(environment=row.environment, secret="", expires_at=row.expires_at)
+    shown = Enrolment(environment=row.environment, secret="", expires_at=row.expires_at, id=row.id)
     unit.audit("node.invite", f"enrolment:{row.id}", None, shown)
     return shown.model_copy(update={"secret": secret})
 

@@ -1,13 +1,14 @@
 """Queries of deletions: who refers to a version, a model, a data set; and what goes with it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from sqlalchemy import delete, text
+from sqlalchemy import TextClause, delete, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from registry.edge.scopes import Referrer
 from registry.errors import Referenced
 from registry.tables.datasets import DatasetRow
 from registry.tables.models import ModelRow, VersionRow
@@ -16,54 +17,61 @@ from registry.tables.retention import RetiredModelRow
 FOREIGN_KEY_VIOLATION = "23503"
 
 _OF_VERSION = text("""
-SELECT referrer FROM (
-    SELECT 1 AS rank, 'alias ' || name || ' of ' || model AS referrer FROM aliases
+SELECT referrer, NULL, environment FROM (
+    SELECT 1 AS rank, 'alias ' || name || ' of ' || model AS referrer, NULL AS environment FROM aliases
     WHERE model = :model AND version = :number
     UNION
-    SELECT 2, 'version ' || model || '@' || number || ' has it as its parent' FROM versions
+    SELECT 2, 'version ' || model || '@' || number || ' has it as its parent', NULL FROM versions
     WHERE model = :model AND lineage ->> 'parent_version' = CAST(:number AS text)
     UNION
-    SELECT 3, 'build ' || id || ' is ' || phase FROM builds
+    SELECT 3, 'build ' || id || ' is ' || phase, NULL FROM builds
     WHERE version_id = :id AND phase IN ('queued', 'running')
     UNION
-    SELECT 4, 'release ' || releases.number || ' of ' || releases.deployment || ' is ' || releases.phase
+    SELECT 4, 'release ' || releases.number || ' of ' || releases.deployment || ' is ' || releases.phase,
+        split_part(releases.deployment, '/', 1)
     FROM releases JOIN arms ON arms.id IN (releases.arm_id, releases.from_arm_id)
     WHERE arms.version_id = :id
     UNION
-    SELECT 5, 'deployment ' || deployments.environment || '/' || deployments.name
+    SELECT 5, 'deployment ' || deployments.environment || '/' || deployments.name, deployments.environment
     FROM deployments JOIN arms ON arms.id IN (deployments.stable_arm, deployments.last_good_arm)
     WHERE arms.version_id = :id
 ) AS found ORDER BY rank, referrer LIMIT :limit
 """)
 
 _OF_MODEL = text("""
-SELECT referrer FROM (
-    SELECT 1 AS rank, number, 'version ' || model || '@' || number || ' is ' || phase AS referrer
+SELECT referrer, NULL, environment FROM (
+    SELECT 1 AS rank, number, 'version ' || model || '@' || number || ' is ' || phase AS referrer,
+        NULL AS environment
     FROM versions WHERE model = :model
     UNION ALL
-    SELECT 2, 0, 'deployment ' || environment || '/' || name FROM deployments WHERE model = :model
+    SELECT 2, 0, 'deployment ' || environment || '/' || name, environment FROM deployments
+    WHERE model = :model
 ) AS found ORDER BY rank, number LIMIT :limit
 """)
 
 _OF_DATASET = text("""
-SELECT referrer FROM (
-    SELECT 'version ' || model || '@' || number || ' was trained on it' AS referrer FROM versions
+SELECT referrer, model, environment FROM (
+    SELECT 'version ' || model || '@' || number || ' was trained on it' AS referrer, model,
+        NULL AS environment
+    FROM versions
     WHERE lineage #>> '{training_data,name}' = :name
         AND lineage #>> '{training_data,version}' = CAST(:version AS text)
     UNION
-    SELECT 'build ' || id || ' was calibrated with it' FROM builds
+    SELECT 'build ' || builds.id || ' was calibrated with it', versions.model, NULL
+    FROM builds JOIN versions ON versions.id = builds.version_id
     WHERE recipe #>> '{calibration,name}' = :name
         AND recipe #>> '{calibration,version}' = CAST(:version AS text)
     UNION
-    SELECT 'build ' || id || ' was validated with it' FROM builds
+    SELECT 'build ' || builds.id || ' was validated with it', versions.model, NULL
+    FROM builds JOIN versions ON versions.id = builds.version_id
     WHERE recipe #>> '{validation,name}' = :name
         AND recipe #>> '{validation,version}' = CAST(:version AS text)
     UNION
-    SELECT 'metrics of version ' || versions.model || '@' || versions.number
+    SELECT 'metrics of version ' || versions.model || '@' || versions.number, versions.model, NULL
     FROM metrics JOIN versions ON versions.id = metrics.version_id
     WHERE metrics.dataset = :name AND metrics.dataset_version = CAST(:version AS integer)
     UNION
-    SELECT 'the policy of deployment ' || environment || '/' || name FROM deployments
+    SELECT 'the policy of deployment ' || environment || '/' || name, model, environment FROM deployments
     WHERE policy #>> '{metrics_gate,dataset,name}' = :name
         AND policy #>> '{metrics_gate,dataset,version}' = CAST(:version AS text)
 ) AS found ORDER BY referrer LIMIT :limit
@@ -88,18 +96,23 @@ _DELETE_VERSION = tuple(
 
 async def of_version(
     session: AsyncSession, version_id: str, model: str, number: int, limit: int
-) -> Sequence[str]:
+) -> Sequence[Referrer]:
     values = {"id": version_id, "model": model, "number": number, "limit": limit}
-    return (await session.execute(_OF_VERSION, values)).scalars().all()
+    return await _found(session, _OF_VERSION, values)
 
 
-async def of_model(session: AsyncSession, model: str, limit: int) -> Sequence[str]:
-    return (await session.execute(_OF_MODEL, {"model": model, "limit": limit})).scalars().all()
+async def of_model(session: AsyncSession, model: str, limit: int) -> Sequence[Referrer]:
+    return await _found(session, _OF_MODEL, {"model": model, "limit": limit})
 
 
-async def of_dataset(session: AsyncSession, name: str, version: int, limit: int) -> Sequence[str]:
-    values = {"name": name, "version": version, "limit": limit}
-    return (await session.execute(_OF_DATASET, values)).scalars().all()
+async def of_dataset(session: AsyncSession, name: str, version: int, limit: int) -> Sequence[Referrer]:
+    return await _found(session, _OF_DATASET, {"name": name, "version": version, "limit": limit})
+
+
+async def _found(
+    session: AsyncSession, statement: TextClause, values: Mapping[str, object]
+) -> Sequence[Referrer]:
+    return [Referrer(*row) for row in await session.execute(statement, values)]
 
 
 async def delete_version(session: AsyncSession, row: VersionRow) -> None:

@@ -7,6 +7,7 @@ from registry.contract.retention import SHORTEST_GRACE_S
 from registry.contract.uploads import Blob
 from registry.contract.versions import VersionStage
 from registry.datasets import service as datasets
+from registry.edge.scopes import Referrer, told
 from registry.edge.unit import Unit
 from registry.errors import Conflict, NotFound, Referenced
 from registry.models import service as models
@@ -20,11 +21,12 @@ NAMED = 20
 DELETABLE = (VersionStage.DRAFT, VersionStage.REJECTED, VersionStage.ARCHIVED)
 
 
-def refuse_if(what: str, found: Sequence[str], hint: str) -> None:
+def refuse_if(unit: Unit, what: str, found: Sequence[Referrer], hint: str) -> None:
     """Raises Referenced with the names of the referrers."""
     if found:
         more = " and more" if len(found) == NAMED else ""
-        raise Referenced(f"{what} is still referred to: {'; '.join(found)}{more}", hint, found)
+        named = told(unit.principal, found)
+        raise Referenced(f"{what} is still referred to: {'; '.join(named)}{more}", hint, named)
 
 
 async def version_row(unit: Unit, model: str, number: int) -> VersionRow:
@@ -46,7 +48,7 @@ async def delete_version(unit: Unit, row: VersionRow) -> None:
         )
         raise Conflict(f"{row.ref} is {row.phase}; {', '.join(DELETABLE)} versions can be deleted", hint)
     found = await deletions.of_version(unit.session, row.id, row.model, row.number, NAMED)
-    refuse_if(row.ref, found, "end what reasons lists first; what was released stays, as evidence")
+    refuse_if(unit, row.ref, found, "end what reasons lists first; what was released stays, as evidence")
     before, subject = represent_version(row), row.subject
     await deletions.delete_version(unit.session, row)
     unit.audit("version.delete", subject, before, None)
@@ -56,7 +58,7 @@ async def delete_model(unit: Unit, row: ModelRow) -> None:
     """A model without versions. `row` is locked. Raises Referenced."""
     found = await deletions.of_model(unit.session, row.name, NAMED)
     refuse_if(
-        f"the model {row.name}", found, "delete its versions first: slipway version delete MODEL@NUMBER"
+        unit, f"the model {row.name}", found, "delete its versions first: slipway version delete MODEL@NUMBER"
     )
     before = represent_model(row)
     await deletions.delete_model(unit.session, row)
@@ -67,7 +69,10 @@ async def check_dataset(unit: Unit, row: DatasetRow) -> None:
     """Raises Referenced."""
     found = await deletions.of_dataset(unit.session, row.name, row.version, NAMED)
     refuse_if(
-        f"the data set {row.name}@{row.version}", found, "it is part of their lineage and stays with them"
+        unit,
+        f"the data set {row.name}@{row.version}",
+        found,
+        "it is part of their lineage and stays with them",
     )
 
 
@@ -86,7 +91,7 @@ async def delete_blob(unit: Unit, digest: str) -> None:
     if row is None:
         raise NotFound(f"there is no blob {digest}", "it may have been deleted before")
     found = await referrers(unit.session, digest, NAMED)
-    refuse_if(f"the blob {digest}", found, "delete what refers to it first")
+    refuse_if(unit, f"the blob {digest}", found, "delete what refers to it first")
     if await repository.promised_lately(unit.session, row, SHORTEST_GRACE_S):
         raise Conflict(
             f"at {row.promised_at:%Y-%m-%dT%H:%M:%SZ} an upload was told that {digest} is here and need not "

@@ -77,7 +77,8 @@ class WatchedRow(Row):
 
 
 class WebhookRow(Created, Revised, Row):
-    """`secret` signs, so it is kept as it is; no representation, log or audit entry holds it."""
+    """`secret` signs, and until `old_secret_until` the one before it does too, so both are kept as they are;
+    no representation, log or audit entry holds them."""
 
     __tablename__ = "webhooks"
 
@@ -89,6 +90,8 @@ class WebhookRow(Created, Revised, Row):
     models: Mapped[list[Any]]
     description: Mapped[str]
     secret: Mapped[str]
+    old_secret: Mapped[str | None]
+    old_secret_until: Mapped[datetime | None]
     state: Mapped[str]
     state_reason: Mapped[str]
 

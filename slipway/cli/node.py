@@ -3,8 +3,8 @@
 import typer
 
 from registry.client import nodes
-from registry.contract.nodes import Enrolment, EnrolmentCreate, Node
-from slipway.cli.output import Column, Form, Output, hint, one, rows
+from registry.contract.nodes import Enrolment, EnrolmentCreate, Invitation, Node
+from slipway.cli.output import Column, Form, Output, gone, hint, one, rows
 from slipway.cli.session import client, every
 
 app = typer.Typer(help="Serving machines.", no_args_is_help=True)
@@ -24,6 +24,14 @@ ENROLMENT: list[Column[Enrolment]] = [
     ("ENVIRONMENT", lambda e: e.environment),
     ("TOKEN", lambda e: e.secret),
     ("EXPIRES", lambda e: f"{e.expires_at:%Y-%m-%d %H:%M}Z"),
+    ("INVITATION", lambda e: e.id),
+]
+INVITATIONS: list[Column[Invitation]] = [
+    ("INVITATION", lambda i: i.id),
+    ("ENVIRONMENT", lambda i: i.environment),
+    ("EXPIRES", lambda i: f"{i.expires_at:%Y-%m-%d %H:%M}Z"),
+    ("MADE BY", lambda i: i.created_by),
+    ("MADE", lambda i: f"{i.created_at:%Y-%m-%d %H:%M}Z"),
 ]
 
 
@@ -33,6 +41,19 @@ def invite(environment: str, expires_in_s: int = 3600, output: Output = Form.TAB
     body = EnrolmentCreate(environment=environment, expires_in_s=expires_in_s)
     one(client().call(nodes.invite(body)), ENROLMENT, output)
     hint("on the node: SLIPWAY_ENROL_TOKEN=… python -m serving.node --registry URL --name NAME --state DIR")
+
+
+@app.command()
+def invitations(environment: str | None = None, limit: int = 100, output: Output = Form.TABLE) -> None:
+    """List one-time tokens with which no node has enrolled yet."""
+    rows(every(lambda token: nodes.invitations(environment, token), limit), INVITATIONS, output)
+
+
+@app.command()
+def uninvite(invitation: str, output: Output = Form.TABLE) -> None:
+    """Take a one-time token back before a node enrols with it."""
+    client().call(nodes.uninvite(invitation))
+    gone("invitation", invitation, output)
 
 
 @app.command("list")

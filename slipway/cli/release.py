@@ -7,7 +7,7 @@ import typer
 
 from registry.client import releases
 from registry.client.call import Call
-from registry.contract.releases import Reject, Release, StepChange, Transition
+from registry.contract.releases import Receipt, Reject, Release, StepChange, Transition
 from registry.contract.verdicts import GateProgress, Verdict
 from slipway.cli.output import Column, Form, Output, hint, one, rows
 from slipway.cli.session import client, every
@@ -39,6 +39,15 @@ DETAIL: list[Column[Release]] = [
     ("VERDICT", lambda r: f"{r.verdict.kind}: {r.verdict.sentence}" if r.verdict else None),
     ("APPROVALS", _approvals),
     ("GUARDS", lambda r: "; ".join(f"{g.name} {g.outcome}" for g in r.guards)),
+]
+RECEIPTS: list[Column[Receipt]] = [
+    ("ROLLBACK", lambda r: r.id),
+    ("AT", lambda r: f"{r.asked_at:%Y-%m-%d %H:%M:%S}Z"),
+    ("BY", lambda r: r.asked_by),
+    ("RELEASE", lambda r: r.release),
+    ("TO", lambda r: f"{r.to_arm.version}@{r.to_arm.precision}"),
+    ("REASON", lambda r: r.reason),
+    ("END", lambda r: r.final or ("switched" if r.all_switched else "under way")),
 ]
 HISTORY: list[Column[StepChange]] = [
     ("AT", lambda c: f"{c.at:%H:%M:%S}Z"),
@@ -73,6 +82,12 @@ def number_of(deployment: str, number: int | None) -> int:
 def list_(deployment: str, limit: int = 20, output: Output = Form.TABLE) -> None:
     """List releases, newest first."""
     rows(every(lambda token: releases.page(deployment, token), limit), COLUMNS, output)
+
+
+@app.command()
+def receipts(deployment: str, limit: int = 20, output: Output = Form.TABLE) -> None:
+    """List the receipts of a deployment's rollbacks, newest first; `slipway receipt ID` shows one's nodes."""
+    rows(every(lambda token: releases.receipts(deployment, token), limit), RECEIPTS, output)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from registry.contract.webhooks import (
     Webhook,
     WebhookCreate,
     WebhookPatch,
+    WebhookRotate,
     WebhookSecret,
 )
 from slipway.cli.output import Column, Form, Output, gone, hint, one, rows
@@ -88,6 +89,16 @@ def change(webhook: str, url: str, output: Output = Form.TABLE) -> None:
     """Send to another URL, with the same secret; what is pending goes there too."""
     revision = client().call(events.webhook(webhook)).revision
     one(client().call(events.patch_webhook(webhook, WebhookPatch(url=url), revision)), COLUMNS, output)
+
+
+@app.command()
+def rotate(
+    webhook: str,
+    grace_s: Annotated[int, typer.Option(help="How long the old secret goes on signing too")] = 86_400,
+    output: Output = Form.TABLE,
+) -> None:
+    """Sign with another secret, shown once; for a while with both, so that no receiver misses a message."""
+    one(client().call(events.rotate_webhook(webhook, WebhookRotate(grace_s=grace_s))), SECRET, output)
 
 
 @app.command()

@@ -82,6 +82,6 @@ def test_every_command_that_a_text_names_exists() -> None:
 def test_a_wrong_command_is_noticed() -> None:
     (named,) = commands("list them: slipway rollback list {}; or go")
     assert fault(named) == "'list' is no argument"
-    assert fault(["release", "receipts"]) is not None
+    assert fault(["release", "receipt"]) is not None
     assert fault(["rollback", "{}", "--too"]) == "it has no option --too"
     assert fault(["rollback", "{}", "--to"]) is None

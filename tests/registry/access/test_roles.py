@@ -98,6 +98,8 @@ TABLE: Mapping[str, Allowed] = {
     "POST /v1/tasks/{task}/verified": frozenset({B}),
     # Nodes. A one-time token is no token: enrolling asks for none of ours.
     "POST /v1/enrolments": frozenset({R}),
+    "GET /v1/enrolments": frozenset({R}),
+    "DELETE /v1/enrolments/{enrolment}": frozenset({R}),
     "POST /v1/nodes": PUBLIC,
     "GET /v1/nodes": READERS,
     "GET /v1/nodes/{node}": EVERYBODY,
@@ -144,6 +146,7 @@ TABLE: Mapping[str, Allowed] = {
     "DELETE /v1/webhooks/{webhook}": frozenset({R}),
     "POST /v1/webhooks/{webhook}/pause": frozenset({R}),
     "POST /v1/webhooks/{webhook}/resume": frozenset({R}),
+    "POST /v1/webhooks/{webhook}/rotate": frozenset({R}),
     "POST /v1/webhooks/{webhook}/test": frozenset({R}),
     "POST /v1/webhooks/{webhook}/replay": frozenset({R}),
     "GET /v1/webhooks/{webhook}/deliveries": frozenset({R}),

@@ -5,20 +5,23 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from registry.client import ApiError, access, builds, deployments, models, nodes
+from registry.client import ApiError, access, builds, datasets, deployments, models, nodes, uploads, versions
 from registry.contract.builds import BuildCreate
 from registry.contract.deployments import DeploymentCreate
 from registry.contract.nodes import EnrolmentCreate
 from registry.contract.tokens import Role, TokenCreate, TokenRotate
-from registry.contract.versions import ModelCreate
+from registry.contract.versions import Metric, MetricsAppend, ModelCreate, StageChange
+from registry.edge.scopes import ELSEWHERE
 from tests.registry.access.walking import RAW, routes, status_of
 from tests.registry.conftest import Registry
 from tests.registry.nodes.agents import enrol
-from tests.registry.support import built, make_model, ready_version, run_sql
+from tests.registry.support import built, make_dataset, make_model, ready_version, run_sql
 
 SCOPE = {"models": ("ants",), "environments": ("qa",)}
 # Path parameters that name what belongs to a model or an environment: 404 for others'.
-SCOPED = frozenset({"model", "environment", "build", "engine", "arm", "task", "node", "rollback", "token"})
+SCOPED = frozenset(
+    {"model", "environment", "build", "engine", "arm", "task", "node", "enrolment", "rollback", "token"}
+)
 # Those that belong to neither: bytes are found by who knows their digest, data sets are everybody's, an
 # upload is its maker's.
 UNSCOPED = frozenset({"digest", "key", "upload", "path"})
@@ -31,6 +34,7 @@ QUERIES: Mapping[str, Mapping[str, str]] = {
     "/v1/builds": {"version": "bees@1"},
     "/v1/engines": {"version": "bees@1"},
     "/v1/nodes": {"environment": "prod"},
+    "/v1/enrolments": {"environment": "prod"},
     "/v1/deployments": {"environment": "prod"},
     "/v1/audit": {"subject": "model:bees"},
 }
@@ -93,6 +97,7 @@ async def names(registry: Registry, both: dict[str, str]) -> dict[str, str]:
         "arm": arm,
         "task": (await run_sql(registry, "SELECT task_id FROM builds WHERE id = %s", build.id))[0][0],
         "node": both["bees"],
+        "enrolment": (await registry.client(nodes.invite(EnrolmentCreate(environment="prod")))).id,
         "rollback": "rbk_1",
         "token": token.token.id,
     }
@@ -203,3 +208,45 @@ async def test_a_limit_of_one_kind_limits_that_kind_alone(registry: Registry, bo
     with pytest.raises(ApiError, match="is limited to the models ants; there is nothing at this path") as no:
         await of_ants(deployments.get("prod/bees"))
     assert no.value.status == 404 and no.value.problem.hint
+
+
+async def test_that_something_beyond_the_scope_refers_is_told_but_not_what(
+    registry: Registry, names: dict[str, str]
+) -> None:
+    await registry.client(
+        deployments.create(DeploymentCreate(environment="prod", name="hidden", model="ants"))
+    )
+    await run_sql(
+        registry,
+        "INSERT INTO arms (id, version_id, precision, engines, pipeline, proven) "
+        "SELECT 'arm-of-ants', id, 'fp32', '{}', 'p', true FROM versions WHERE model = 'ants'",
+    )
+    await run_sql(registry, "UPDATE deployments SET stable_arm = 'arm-of-ants' WHERE model = 'ants'")
+    dataset = await make_dataset(registry, "valset")
+    metric = Metric(dataset=dataset.ref, name="top1", value=0.9, n=10)
+    for model in ("ants", "bees"):
+        await registry.client(versions.append_metrics(model, 1, MetricsAppend(metrics=(metric,))))
+    limited = await registry.as_role(Role.ADMIN, **SCOPE)
+
+    with pytest.raises(ApiError) as kept:
+        await limited(versions.archive("ants", 1, StageChange(reason="old")))
+    assert kept.value.problem.reasons == ("deployment qa/ants has it as its stable arm", ELSEWHERE)
+    with pytest.raises(ApiError) as used:
+        await limited(datasets.delete("valset", dataset.version, dataset.revision))
+    assert used.value.problem.reasons == ("metrics of version ants@1", ELSEWHERE)
+    with pytest.raises(ApiError) as whole:
+        await limited(models.delete("ants", 1))
+    assert ELSEWHERE in whole.value.problem.reasons and "hidden" not in whole.value.problem.detail
+    (digest,) = {file.digest for file in (await registry.client(versions.get("bees", 1))).files}
+    with pytest.raises(ApiError) as blob:
+        await limited(uploads.delete_blob(digest))
+    assert ELSEWHERE in blob.value.problem.reasons and "bees" not in blob.value.problem.detail
+
+    quarantined = await registry.client(versions.quarantine("ants", 1, StageChange(reason="leaks")))
+    assert quarantined.stage_reason == "leaks", "whoever reads the model reads this"
+    assert "deployment prod/hidden has it as its stable arm" in quarantined.warnings
+    expected = ("deployment qa/ants has it as its stable arm", ELSEWHERE)
+    assert (await limited(versions.get("ants", 1))).warnings == expected
+    assert [version.warnings for version in (await limited(versions.search())).items] == [expected]
+    (listed,) = (await limited(versions.page("ants"))).items
+    assert listed.warnings == expected

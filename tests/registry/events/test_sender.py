@@ -22,7 +22,7 @@ async def sender() -> AsyncIterator[Sender]:
 
 
 async def test_what_is_sent_is_signed(sender: Sender, receiver: Receiver) -> None:
-    outcome = await sender.send(Target(receiver.url, SECRET), "whk_1-1", b"{}")
+    outcome = await sender.send(Target(receiver.url, (SECRET,)), "whk_1-1", b"{}")
     assert (outcome.delivered, outcome.status, outcome.error) == (True, 204, "")
     (got,) = receiver.got
     assert verified(SECRET, got.headers, got.body, time.time())
@@ -32,7 +32,7 @@ async def test_what_is_sent_is_signed(sender: Sender, receiver: Receiver) -> Non
 async def test_a_name_is_looked_up_and_judged(sender: Sender, receiver: Receiver) -> None:
     url = f"http://localhost:{receiver.port}/hook"
     strict = Sender(1.5, ())
-    refused = await strict.send(Target(url, SECRET), "whk_1-1", b"{}")
+    refused = await strict.send(Target(url, (SECRET,)), "whk_1-1", b"{}")
     await strict.close()
     assert refused.status is None
     assert "is not a public address" in refused.error
@@ -41,7 +41,7 @@ async def test_a_name_is_looked_up_and_judged(sender: Sender, receiver: Receiver
 
 async def test_a_redirect_is_not_followed(sender: Sender, receiver: Receiver) -> None:
     receiver.answer = lambda _: 307
-    outcome = await sender.send(Target(receiver.url, SECRET), "m", b"{}")
+    outcome = await sender.send(Target(receiver.url, (SECRET,)), "m", b"{}")
     assert (outcome.delivered, outcome.status) == (False, 307)
     assert "redirects are not followed" in outcome.error
     assert [got.path for got in receiver.got] == ["/hook"]
@@ -50,15 +50,15 @@ async def test_a_redirect_is_not_followed(sender: Sender, receiver: Receiver) ->
 async def test_an_endless_answer_is_not_read(sender: Sender, receiver: Receiver) -> None:
     receiver.endless = True
     receiver.answer = lambda _: 200
-    outcome = await sender.send(Target(receiver.url, SECRET), "m", b"{}")
+    outcome = await sender.send(Target(receiver.url, (SECRET,)), "m", b"{}")
     assert outcome.delivered
 
 
 async def test_silence_and_absence_are_failures_with_a_reason(sender: Sender, receiver: Receiver) -> None:
     receiver.delay_s = 4
-    silent = await sender.send(Target(receiver.url, SECRET), "m", b"{}")
+    silent = await sender.send(Target(receiver.url, (SECRET,)), "m", b"{}")
     assert (silent.status, silent.error) == (None, "no answer within 1.5 s")
-    absent = await sender.send(Target(down().url, SECRET), "m", b"{}")
+    absent = await sender.send(Target(down().url, (SECRET,)), "m", b"{}")
     assert absent.status is None
     assert absent.error.startswith("ConnectError")
-    assert "whsec" not in repr(Target(receiver.url, SECRET))
+    assert "whsec" not in repr(Target(receiver.url, (SECRET,)))

@@ -8,7 +8,7 @@ import pytest
 from registry.client import ApiError, access, events
 from registry.contract.events import PinChanged
 from registry.contract.tokens import Role
-from registry.contract.webhooks import DeliveryState, WebhookCreate, WebhookPatch, verified
+from registry.contract.webhooks import DeliveryState, WebhookCreate, WebhookPatch, WebhookRotate, verified
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.events import telling
 from tests.registry.events.receiver import Receiver, down
@@ -47,6 +47,37 @@ async def test_a_webhook_from_its_making_to_its_end(registry: Registry, receiver
         await releaser(events.webhook(webhook))
     trail = await registry.client(access.audit(subject=f"webhook:{webhook}"))
     assert [entry.action for entry in trail.items] == ["webhook.delete", "webhook.patch", "webhook.create"]
+
+
+async def test_a_secret_is_changed_with_an_overlap(registry: Registry, receiver: Receiver) -> None:
+    made = await telling.subscribe(registry, receiver.url)
+    webhook = made.webhook.id
+
+    async def sent() -> tuple[bool, bool, bool]:
+        """Whether a message is signed with the first, second, third secret."""
+        assert (await registry.client(events.test_webhook(webhook))).delivered
+        got = receiver.got[-1]
+        known = (made.secret, second.secret, third.secret if third else second.secret)
+        return tuple(verified(secret, got.headers, got.body, time.time()) for secret in known)  # type: ignore[return-value]
+
+    third = None
+    second = await registry.client(events.rotate_webhook(webhook, WebhookRotate(grace_s=3600)))
+    assert second.webhook.old_secret_until is not None
+    assert await sent() == (True, True, True)
+    third = await registry.client(events.rotate_webhook(webhook, WebhookRotate(grace_s=2)))
+    assert await sent() == (False, True, True)
+    async with telling.deadline():
+        while (await registry.client(events.webhook(webhook))).old_secret_until is not None:
+            await telling.pause()
+    assert await sent() == (False, False, True)
+    last = await registry.client(events.rotate_webhook(webhook, WebhookRotate(grace_s=0)))
+    assert last.webhook.old_secret_until is None
+    assert await sent() == (False, False, False)
+    trail = await registry.client(access.audit(subject=f"webhook:{webhook}"))
+    assert [entry.action for entry in trail.items][:3] == ["webhook.rotate"] * 3
+    assert not any(
+        secret[6:] in trail.model_dump_json() for secret in (made.secret, second.secret, last.secret)
+    )
 
 
 async def test_a_limited_token_hears_and_sees_only_within_its_limits(

@@ -1,11 +1,14 @@
 """A version that turned out bad: never released again, no target of a rollback, named where it serves."""
 
+import json
+
 import pytest
 
 from registry.client import ApiError, deployments, releases, versions
 from registry.contract.deployments import Arm
 from registry.contract.releases import ReleasePhase, RollBack
 from registry.contract.versions import StageChange
+from tests.registry.command import slipway
 from tests.registry.conftest import Registry
 from tests.registry.releases.fleet import fleet
 from tests.registry.releases.stage import REF, build_versions, in_phase, promote, released, stage, until
@@ -49,6 +52,10 @@ async def test_what_is_quarantined_serves_no_more_unless_someone_insists(registr
         rest = await registry.client(releases.receipts(REF, first.next_page_token))
         assert [found.id for found in first.items] == [receipt.id]
         assert [found.release for found in rest.items] == [2]
+        listed, _ = await slipway(registry, "release", "receipts", REF, "-o", "json")
+        assert [found["id"] for found in json.loads(listed)] == [receipt.id, rest.items[0].id]
+        table, _ = await slipway(registry, "release", "receipts", REF, "--limit", "1")
+        assert receipt.id in table and rest.items[0].id not in table
 
 
 async def test_the_one_button_goes_past_a_last_good_version_that_was_quarantined(registry: Registry) -> None:

@@ -245,7 +245,8 @@ async def test_what_serves_is_not_archived_but_may_be_quarantined(registry: Regi
         await registry.client(versions.archive("animals", 1, StageChange(reason="old")))
     assert refused.value.kind == "referenced"
     quarantined = await registry.client(versions.quarantine("animals", 1, StageChange(reason="leaks")))
-    assert quarantined.stage_reason == "leaks (in use: deployment prod/zoo has it as its stable arm)"
+    assert quarantined.stage_reason == "leaks"
+    assert quarantined.warnings == ("deployment prod/zoo has it as its stable arm",)
 
 
 async def test_pages_newest_first(registry: Registry) -> None:

@@ -10,6 +10,7 @@ from registry.contract.tokens import Role
 from registry.tables.access import EnrolmentRow
 from registry.tables.journal import AuditRow
 from registry.tables.nodes import NodeRow
+from tests.registry.command import slipway
 from tests.registry.conftest import Registry
 from tests.registry.nodes.agents import HARDWARE, enrol
 from tests.registry.nodes.conftest import MakeAgent
@@ -46,6 +47,37 @@ async def test_refuses_one_time_tokens_that_are_none(registry: Registry, world: 
     with pytest.raises(ApiError) as expired:
         await registry.with_token(invited.secret)(calls.enrol(wish()))
     assert expired.value.status == 401 and "expired" in expired.value.problem.detail
+
+
+async def test_pending_invitations_are_listed_and_taken_back(registry: Registry) -> None:
+    made = [
+        await registry.client(calls.invite(EnrolmentCreate(environment=environment)))
+        for environment in ("prod", "qa", "prod")
+    ]
+    page = await registry.client(calls.invitations(limit=2))
+    rest = await registry.client(calls.invitations(page_token=page.next_page_token))
+    listed = (*page.items, *rest.items)
+    assert {found.id for found in listed} == {each.id for each in made}
+    assert (listed[0].created_by, rest.next_page_token) == ("admin", None)
+    in_qa = await registry.as_role(Role.RELEASER, environments=("qa",))
+    assert [found.id for found in (await in_qa(calls.invitations())).items] == [made[1].id]
+    with pytest.raises(ApiError) as hidden:
+        await in_qa(calls.uninvite(made[0].id))
+    assert hidden.value.status == 404
+
+    await registry.client(calls.uninvite(made[0].id))
+    with pytest.raises(ApiError) as refused:
+        await registry.with_token(made[0].secret)(calls.enrol(wish()))
+    assert refused.value.status == 401
+    await registry.with_token(made[2].secret)(calls.enrol(wish()))
+    with pytest.raises(ApiError, match="there is no pending invitation") as used:
+        await registry.client(calls.uninvite(made[2].id))
+    assert used.value.status == 404
+    assert [found.id for found in (await registry.client(calls.invitations())).items] == [made[1].id]
+    table, _ = await slipway(registry, "node", "invitations")
+    assert made[1].id in table and made[1].secret not in table
+    await slipway(registry, "node", "uninvite", made[1].id)
+    assert (await registry.client(calls.invitations())).items == ()
 
 
 async def test_only_releasers_invite(registry: Registry) -> None:
