@@ -26,7 +26,7 @@ def crashes(asked: argparse.Namespace) -> int:
 
 def fuzz(asked: argparse.Namespace) -> int:
     """All formats, in the environments that read them, which are made where they are missing."""
-    return _tests(FUZZ, {"SLIPWAY_FUZZ_FILES": str(asked.files), "SLIPWAY_FUZZ_SEED": str(asked.seed)})
+    return _tests(FUZZ, {"SOAK_FILES": str(asked.files), "SOAK_SEED": str(asked.seed)})
 
 
 def _tests(path: str, more: Mapping[str, str]) -> int:

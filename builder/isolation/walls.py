@@ -17,6 +17,7 @@ import ctypes
 import errno
 import os
 import resource
+import select
 import signal
 import stat
 import sys
@@ -88,9 +89,12 @@ def main(arguments: list[str]) -> int:
     if os.getppid() != asked.parent:
         print("walls: the process that wanted this has ended", file=sys.stderr)
         return NOT_BUILT
+    alive, held = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_first(asked.command, [Path(path) for path in asked.read], room, user, group)
+        os.close(held)
+        _be_first(asked.command, [Path(path) for path in asked.read], room, user, group, alive)
+    os.close(alive)
     return _code(os.waitpid(child, 0)[1])
 
 
@@ -137,12 +141,19 @@ def _unshare(user: int, group: int) -> None:
         raise OSError(errno.EPERM, "the users of the sandbox can't be mapped")
 
 
-def _be_first(command: Sequence[str], read: Sequence[Path], room: Path, user: int, group: int) -> NoReturn:
+def _be_first(
+    command: Sequence[str], read: Sequence[Path], room: Path, user: int, group: int, alive: int
+) -> NoReturn:
     """The first process inside: furnishes the room, starts the command, reaps, and takes all along when the
-    command or the process outside ends. It can be neither traced nor signalled by what it started."""
+    command or the process outside ends (it holds the other end of the pipe `alive`). It can be neither traced
+    nor signalled by what it started."""
     code = NOT_BUILT
     try:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Who ended before that sends no signal any more, and in here nobody's parent can be asked for.
+        if select.select([alive], [], [], 0)[0]:
+            os._exit(NOT_BUILT)
+        os.close(alive)
         _prctl(PR_SET_DUMPABLE, 0)
         try:
             _furnish(read, room)

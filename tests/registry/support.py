@@ -34,6 +34,7 @@ from registry.contract.versions import (
 from tests.registry.conftest import Registry
 
 LABELS = ("cat", "dog", "fox")
+TRIES = 50
 FILES: Mapping[str, bytes] = {"model.onnx": b"the bytes of a model"}
 
 
@@ -107,15 +108,19 @@ async def sent(registry: Registry, content: bytes, digest: str | None = None) ->
     upload = await registry.client(uploads.create(body))
     if upload.exists or upload.id is None:
         return upload
-    try:
-        await send_parts(upload, content)
-    except httpx.HTTPStatusError:
-        # Someone else of the same name, with the same bytes, may have completed it: the parts are joined.
-        upload = await registry.client(uploads.get(upload.id))
-        if upload.phase is UploadPhase.OPEN or upload.id is None:
-            raise
-        return upload
-    return await registry.client(uploads.complete(upload.id))
+    for _ in range(TRIES):
+        assert upload.id is not None
+        try:
+            await send_parts(upload, content)
+        except httpx.HTTPStatusError:
+            # Someone else of the same name, with the same bytes, has let the store join the parts.
+            await asyncio.sleep(0.1)
+            upload = await registry.client(uploads.get(upload.id))
+            if upload.phase is not UploadPhase.OPEN:
+                return upload
+        else:
+            return await registry.client(uploads.complete(upload.id))
+    raise AssertionError(f"{upload.id} took no parts")
 
 
 async def read(order: VerifyOrder) -> tuple[str, int, str]:

@@ -1,6 +1,6 @@
 """Mutated model files through `import` and `check`: each is refused in words, crashes alone, or is sound.
 
-How many comes from SLIPWAY_FUZZ_FILES (`./run soak fuzz`), which are spread over all formats; without it, a
+How many comes from SOAK_FILES (`./run soak fuzz`), which are spread over all formats; without it, a
 few of those that the worker's own environment reads.
 """
 
@@ -26,8 +26,8 @@ from tests.builder.fuzz.mutations import mutated
 pytestmark = pytest.mark.timeout(3600)
 
 FEW = 40
-ASKED = os.environ.get("SLIPWAY_FUZZ_FILES", "")
-SEED = int(os.environ.get("SLIPWAY_FUZZ_SEED", "1"))
+ASKED = os.environ.get("SOAK_FILES", "")
+SEED = int(os.environ.get("SOAK_SEED", "1"))
 FORMS = [form for form, environment in seeds.ENVIRONMENTS.items() if ASKED or environment is None]
 EACH = int(ASKED or FEW) // len(FORMS) + 1
 # What a step says of an error that nobody thought of.

@@ -147,7 +147,9 @@ def test_the_exit_code_and_the_crash_come_out(tmp_path: Path) -> None:
     assert crashed.returncode == 128 + signal.SIGSEGV
 
 
-def test_it_ends_with_the_process_that_wanted_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ms", [0, 20, 40, 60, 80, 120, 400])
+def test_it_ends_with_the_process_that_wanted_it(tmp_path: Path, ms: int) -> None:
+    """However far it has come by then."""
     mark = f"sleeps-{tmp_path.name}-{os.getpid()}"
     inner = [
         *sandbox.prefix((), room(tmp_path), 0),
@@ -168,6 +170,7 @@ def test_it_ends_with_the_process_that_wanted_it(tmp_path: Path) -> None:
         return any(mark in _words(process)[-1:] for process in psutil.process_iter())
 
     _until(sleeping)
+    time.sleep(ms / 1000)
     worker.kill()
     worker.wait(10)
     _until(lambda: not sleeping())

@@ -19,7 +19,8 @@ from serving.control import Drained, EngineLost, FromGateway, Hello, Table, Take
 from serving.telemetry.counterfile import CounterSnapshot, find, read
 from tests.serving.gateway.contracts import EntrySpec, arm_id
 
-PATIENCE_S = 60.0
+PATIENCE_S = 10.0
+STARTED_WITHIN_S = 60.0
 _MESSAGE: TypeAdapter[Hello | Taken | Drained | EngineLost] = TypeAdapter(FromGateway)
 
 
@@ -62,6 +63,12 @@ class Rig:
                 self.said.append(message)
                 if wanted(message):
                     return message
+
+    async def listen(self, seconds: float) -> None:
+        """Takes in what is said for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.hear(lambda _: False)
 
     async def drained(self, generation: int) -> None:
         await self.hear(
@@ -134,7 +141,7 @@ async def gateway(environment: Mapping[str, str] | None = None) -> AsyncIterator
             env={**os.environ, **(environment or {})},
         )
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(STARTED_WITHIN_S):
                 reader, writer = await lines.get()
                 hello = _MESSAGE.validate_json(await reader.readline())
             assert isinstance(hello, Hello)

@@ -99,7 +99,7 @@ async def test_drained_comes_after_the_last_answer_of_the_old_arm(
         EntrySpec((ArmSpec("s", classifier, CLASSIFIER), old.having(0, ArmRole.STANDBY)), generation=2)
     )
     assert (await rig.classify(0)).status_code == 200
-    await asyncio.sleep(0.2)  # what was said too early would be here by now
+    await rig.listen(0.2)
     assert not any(isinstance(message, Drained) and message.fence.generation == 2 for message in rig.said)
     assert not last.done()
     holdable.release()

@@ -74,10 +74,13 @@ def test_a_broken_address_or_token_is_named_and_not_told(
 
 
 def test_ctrl_c_detaches_and_says_so() -> None:
+    # What a shell starts in the background inherits that SIGINT is ignored; in the foreground it is not.
+    foreground = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = (sys.executable, "-c", foreground + SLIPWAY[-1])
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         waiting = subprocess.Popen(
-            [*SLIPWAY, "wait", "prod/sentiment"],
+            [*command, "wait", "prod/sentiment"],
             env={**NOWHERE, "SLIPWAY_URL": url},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
