@@ -1,6 +1,6 @@
 """Releases version 3 again and again under differently drawn traffic, on one set of builds.
 
-python -m slipway.demo.seeds --fault window --seeds 10 -o json
+python -m slipway.demo.seeds --fault window --seeds 10
 """
 
 import argparse
