@@ -13,22 +13,15 @@ import psycopg
 
 from registry.contract.tokens import Role
 from registry.contract.versions import Version, VersionCreate, VersionStage
-from registry.edge.principal import LAST_USED_STEP
 from registry.lifecycle.contracts import contract_faults
 from registry.lifecycle.manifest import manifest_faults
+from registry.models.bearer import bearer, bearer_values
 from registry.models.versions import TOLD_LATER, content_digest
 from registry.tables.base import new_id
 
 ROLES = [Role.PUBLISHER.value, Role.ADMIN.value]
 
-# A token that was not used for a minute is left to the ordinary endpoint, which notes that it is used now.
-_BEARER = """
-WITH bearer AS MATERIALIZED (
-    SELECT id, name FROM tokens
-    WHERE hash = %(hash)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
-        AND last_used_at > now() - %(step)s AND roles ?| %(roles)s
-        AND (models = '[]' OR models ? %(model)s)
-)"""
+_BEARER = bearer("(models = '[]' OR models ? %(model)s)")
 # The lock of `edge.idempotency`, so that one key is never answered here and there at the same time. Who
 # waited for it does not see what came meanwhile; the primary key of the kept answers refuses the second one.
 _KEYED = """, keyed AS MATERIALIZED (
@@ -131,9 +124,7 @@ async def create(
     Raises psycopg.Error: UniqueViolation where the same key was answered at this very moment.
     """
     values = {
-        "hash": asked.secret_hash,
-        "step": LAST_USED_STEP,
-        "roles": ROLES,
+        **bearer_values(asked.secret_hash, ROLES),
         "model": asked.model,
         "id": new_id("ver"),
         "draft": _draft(asked.model, body),

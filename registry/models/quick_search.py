@@ -15,11 +15,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import problems
-from registry.edge.principal import LAST_USED_STEP, SYSTEM, hash_secret, secret_of
+from registry.edge.principal import SYSTEM, hash_secret, secret_of
 from registry.edge.resources import Resources
 from registry.edge.roles import READERS
 from registry.errors import Invalid, Unauthenticated
 from registry.models import version_search, views
+from registry.models.bearer import bearer, bearer_values
 from registry.models.found import Found
 from registry.models.searches import Asked
 from registry.models.version_queries import USES, Use
@@ -28,13 +29,7 @@ PATH = "/v1/versions"
 LIMIT = 100
 LONGEST = {"filter": 2048, "order_by": 256, "page_token": 1024, "limit": 4}
 ROLES = [*READERS, "admin"]
-# As in `quick_create`: a token that was not used for a minute is noted by the ordinary endpoint.
-_BEARER = """
-WITH bearer AS MATERIALIZED (
-    SELECT name FROM tokens
-    WHERE hash = %(hash)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
-        AND last_used_at > now() - %(step)s AND roles ?| %(roles)s AND models = '[]' AND environments = '[]'
-)"""
+_BEARER = bearer("models = '[]' AND environments = '[]'")
 
 
 class QuickSearches:
@@ -87,12 +82,12 @@ def _asked(query: str) -> Asked | None:
 
 def statement(asked: Asked, secret_hash: bytes) -> tuple[str, dict[str, Any]]:
     """Who asks, then `Found`. Without a bearer the page is not even looked for, and there is no row."""
-    page, values = version_search.statement(asked.terms, asked.order, asked.after, asked.limit, ())
+    page, found = version_search.statement(asked.terms, asked.order, asked.after, asked.limit, ())
     sql = (
         f"{_BEARER} SELECT bearer.name, p.* FROM bearer LEFT JOIN LATERAL ({page}) p ON true"  # noqa: S608
         f" {version_search.sorting(asked.order, 'p')}"
     )
-    return sql, values | {"hash": secret_hash, "step": LAST_USED_STEP, "roles": ROLES}
+    return sql, found | bearer_values(secret_hash, ROLES)
 
 
 async def _found(
