@@ -39,7 +39,7 @@ class Traffic:
 
 async def _until_ready(url: str) -> dict[str, str]:
     """Waits for both the database and the notices, at most 30 s."""
-    async with httpx.AsyncClient(trust_env=False, timeout=10) as http, asyncio.timeout(30):
+    async with httpx.AsyncClient(trust_env=False, timeout=10) as http, asyncio.timeout(60):
         while True:
             answer = await http.get(f"{url}/readyz")
             found: dict[str, str] = answer.json()["dependencies"]
@@ -62,7 +62,7 @@ async def test_a_restart_is_ridden_out(own: Stack, serve: Callable[..., Server])
     await asyncio.to_thread(own.restart, "postgres")
     assert await _until_ready(one.url) == await _until_ready(other.url)
     seen = len(traffic.answers)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(traffic.answers) < seen + 9:
             assert not task.done(), task.exception()
             await asyncio.sleep(0.05)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from slipway.stack import Stack
+from tests import patience
 from tests.chaos.forwarder import Forwarder, Mode
 from tests.chaos.server import ADMIN, Server
 from tests.registry.support import digest_of
@@ -56,7 +57,7 @@ def _upload(content: bytes) -> dict[str, object]:
 
 async def _is_told(http: httpx.AsyncClient, *away: str) -> None:
     """The page comes to name exactly what is away, and that the registry can do most of its work."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             answer = await _timed(http, "GET", "/readyz")
             assert answer.status_code == 200
@@ -67,7 +68,7 @@ async def _is_told(http: httpx.AsyncClient, *away: str) -> None:
 
 
 async def _works_again(http: httpx.AsyncClient, content: bytes) -> httpx.Response:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             answer = await http.post("/v1/uploads", json=_upload(content))
             if answer.status_code == 200:
@@ -102,7 +103,7 @@ async def _without_broker(cables: Cables, http: httpx.AsyncClient) -> None:
         cables.broker.set(mode)
         content = f"ordered while {mode}".encode()
         upload = (await _timed(http, "POST", "/v1/uploads", _upload(content))).json()
-        async with httpx.AsyncClient(trust_env=False) as store:
+        async with patience.async_client() as store:
             assert (await store.put(upload["parts"][0]["url"], content=content)).status_code == 200
         done = await _timed(http, "POST", f"/v1/uploads/{upload['id']}/complete", {})
         assert (done.status_code, done.json()["phase"]) == (200, "verifying")

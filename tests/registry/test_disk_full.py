@@ -2,10 +2,10 @@
 
 import asyncio
 
-import httpx
 import psycopg
 import pytest
 
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 
 # The database itself refuses the write, with the code that it has for a full disk or one that fails.
@@ -20,7 +20,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON models EXECUTE FUNCTION refuse();
 async def test_a_write_that_finds_no_space_says_so_and_readyz_too(registry: Registry, state: str) -> None:
     database_url = registry.settings.database_url.get_secret_value()
     headers = {"authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         assert (await http.get("/readyz")).json()["dependencies"]["database"] == "ok"
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
             await connection.execute(_REFUSE.format(state=state))

@@ -3,10 +3,9 @@
 import re
 from collections import Counter
 
-import httpx
-
 from registry.client import nodes as node_calls
 from registry.contract.nodes import DeploymentReport, SlotReport
+from tests import patience
 from tests.registry import support
 from tests.registry.conftest import Registry
 from tests.registry.nodes.agents import Agent, enrol
@@ -14,7 +13,7 @@ from tests.registry.nodes.agents import Agent, enrol
 
 async def _gauges(registry: Registry, name: str, label: str) -> dict[str, float]:
     """Values by one label; zeros are left out."""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with patience.async_client() as http:
         text = (await http.get(f"{registry.url}/metrics")).text
     found = re.findall(rf'^{name}{{{label}="([^"]*)".*}} (\S+)$', text, re.MULTILINE)
     return {key: float(value) for key, value in found if float(value)}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 
 from slipway.stack import StackAddresses
+from tests import patience
 from tests.chaos.server import ADMIN, Server, environment
 from tests.registry import fuzzing
 from tests.upgrade import tour
@@ -44,7 +44,7 @@ async def lived(addresses: StackAddresses, tmp_path: Path) -> AsyncIterator[Live
         stage = Stage(server.url, addresses.database_url)
         await tour.play(stage)
         await stage.close()
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False) as http:
+        async with patience.async_client(base_url=server.url) as http:
             await http.get(
                 "/v1/whoami", headers={"authorization": f"Bearer {ADMIN}", "x-request-id": "mine-1"}
             )

@@ -30,7 +30,7 @@ async def test_who_came_first_is_next() -> None:
 
 async def test_some_connections_are_left_to_the_loops() -> None:
     turns = Turns(20)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         inside = [turns.turn() for _ in range(16)]
         for each in inside:
             await each.__aenter__()

@@ -18,6 +18,7 @@ from registry.contract.nodes import Assignment, DeploymentReport
 from registry.contract.routes import Fence
 from slipway.cli.app import run
 from slipway.stack import StackAddresses
+from tests import patience
 from tests.registry import support
 from tests.registry.conftest import ADMIN, Registry, serving, settings
 from tests.registry.nodes.agents import Agent
@@ -59,7 +60,7 @@ async def _slipway(monkeypatch: pytest.MonkeyPatch, at: StackAddresses, *argumen
 
 async def _everything(url: str) -> dict[str, Any]:
     headers = {"authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=url, headers=headers) as http:
         found = {path: (await http.get(path)).json() for path in SEEN}
     for token in found["/v1/tokens"]["items"]:
         del token["last_used_at"]
@@ -123,9 +124,9 @@ async def test_a_registry_comes_back(
 async def _bytes_are_there(url: str) -> None:
     digest = support.digest_of(support.FILES["model.onnx"])
     headers = {"authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(headers=headers, trust_env=False, follow_redirects=False) as http:
+    async with patience.async_client(headers=headers, follow_redirects=False) as http:
         to = (await http.get(f"{url}/v1/blobs/{digest}")).headers["location"]
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         assert (await store.get(to)).content == support.FILES["model.onnx"]
 
 
@@ -141,7 +142,7 @@ async def _node_is_caught(url: str, agent: Agent, deployment: Deployment) -> Non
     at = f"{url}/v1/nodes/{agent.id}/"
     agent.http = httpx.AsyncClient(base_url=at, headers=headers, timeout=20, trust_env=False)
     follows = DeploymentReport(deployment=REF, fence=lost, switched=True, drained=True, ready=True)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             await agent.report(deployments=(follows,))
             told = Assignment.model_validate_json((await agent.poll()).content).fragments[0]

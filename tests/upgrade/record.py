@@ -26,6 +26,7 @@ from registry.client.call import Call
 from registry.contract.nodes import Assignment
 from registry.settings import Settings
 from slipway.stack import Stack
+from tests import patience
 from tests.upgrade import schema, tour, wire
 
 T = TypeVar("T")
@@ -164,7 +165,7 @@ async def record(directory: Path, settings: Settings, database_url: str) -> None
             stage = Stage(url, database_url)
             await tour.play(stage)
             await stage.close()
-            async with httpx.AsyncClient() as http:
+            async with patience.async_client() as http:
                 description = (await http.get(f"{url}/openapi.json")).json()
         finally:
             server.should_exit = True

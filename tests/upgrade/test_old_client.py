@@ -21,6 +21,7 @@ from registry.contract.uploads import Upload
 from registry.contract.verdicts import Explanation
 from registry.contract.versions import Version
 from registry.settings import Settings
+from tests import patience
 from tests.registry.conftest import serving
 from tests.upgrade import wire
 from tests.upgrade.record import operations_of
@@ -84,7 +85,7 @@ async def test_an_old_client_gets_what_it_got(settings: Settings, state: str) ->
 async def test_what_was_published_is_still_there(settings: Settings, state: str) -> None:
     """Paths, methods, parameters: nothing that an old client could call has gone, nothing new is required."""
     then = json.loads((RECORDED / state / "operations.json").read_text())
-    async with serving(settings) as url, httpx.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serving(settings) as url, patience.async_client(base_url=url) as http:
         now = operations_of((await http.get("/openapi.json")).json())
     faults = []
     for path, operations in then.items():

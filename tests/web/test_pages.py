@@ -1,18 +1,18 @@
 """Pages over HTTP: signing in, what they say, who may do what, and how they fail."""
 
-import httpx
 import pytest
 
 from registry.client import access, deployments, releases
 from registry.contract.deployments import Pin
 from registry.contract.releases import Transition
 from registry.contract.tokens import Role, TokenCreate
+from tests import patience
 from tests.web.reading import text_of, title_of
 from tests.web.world import OWN, World
 
 
 def test_pages_ask_for_a_token_and_lead_back(world: World) -> None:
-    with httpx.Client(base_url=world.url, headers=OWN, trust_env=False) as stranger:
+    with patience.client(base_url=world.url, headers=OWN) as stranger:
         asked = stranger.get("/d/prod/animals?x=1")
         assert (asked.status_code, asked.headers["location"]) == (
             303,
@@ -32,7 +32,7 @@ def test_pages_ask_for_a_token_and_lead_back(world: World) -> None:
 
 @pytest.mark.parametrize("elsewhere", ["//evil.example/", "https://evil.example/", "/\\evil.example", "x"])
 def test_signing_in_leads_nowhere_else(world: World, elsewhere: str) -> None:
-    with httpx.Client(base_url=world.url, headers=OWN, trust_env=False) as stranger:
+    with patience.client(base_url=world.url, headers=OWN) as stranger:
         token = world.token("ben", Role.VIEWER)
         assert stranger.post("/login", data={"token": token, "next": elsewhere}).headers["location"] == "/"
 
@@ -41,10 +41,10 @@ def test_a_session_ends_with_signing_out_and_with_its_token(world: World) -> Non
     ana = world.visitor()
     kept = dict(ana.cookies)
     assert ana.post("/logout").headers["location"] == "/login"
-    with httpx.Client(base_url=world.url, cookies=kept, trust_env=False) as thief:
+    with patience.client(base_url=world.url, cookies=kept) as thief:
         assert thief.get("/").status_code == 303
     made = world.run(world.registry.client(access.create_token(TokenCreate(name="cy", roles=(Role.VIEWER,)))))
-    with httpx.Client(base_url=world.url, headers=OWN, trust_env=False) as cy:
+    with patience.client(base_url=world.url, headers=OWN) as cy:
         cy.post("/login", data={"token": made.secret})
         assert cy.get("/").status_code == 200
         world.run(world.registry.client(access.revoke_token(made.token.id)))
@@ -74,7 +74,7 @@ def test_a_form_from_elsewhere_changes_nothing(world: World, headers: dict[str, 
 
 def test_a_link_from_a_chat_does_not_ask_for_the_token_again(world: World) -> None:
     """The browser keeps a strict cookie back then; one step from a page of ours, and it comes."""
-    with httpx.Client(base_url=world.url, trust_env=False) as arriving:
+    with patience.client(base_url=world.url) as arriving:
         answer = arriving.get("/d/prod/x", headers={"sec-fetch-site": "cross-site"})
         strange = arriving.get("/d/prod/x→y?z=1", headers={"sec-fetch-site": "cross-site"})
     assert (answer.status_code, answer.headers["refresh"]) == (200, "0; url=/d/prod/x")

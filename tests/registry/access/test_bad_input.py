@@ -6,6 +6,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.support import run_sql
 
@@ -50,7 +51,7 @@ def headers() -> dict[str, str]:
 async def test_names_are_data(registry: Registry, headers: dict[str, str]) -> None:
     counts = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM models)"
     before = await run_sql(registry, counts)
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         for text in INJECTIONS:
             encoded = quote(text, safe="")
             for path in (
@@ -77,7 +78,7 @@ async def test_names_are_data(registry: Registry, headers: dict[str, str]) -> No
 
 
 async def test_text_that_no_database_stores(registry: Registry, headers: dict[str, str]) -> None:
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         for body in (
             rb'{"name": "ants", "description": "\u0000"}',
             rb'{"name": "ants", "description": "\ud800"}',
@@ -97,7 +98,7 @@ async def test_text_that_no_database_stores(registry: Registry, headers: dict[st
 
 
 async def test_headers_that_are_too_large_or_strange(registry: Registry, headers: dict[str, str]) -> None:
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         large = await http.get("/v1/whoami", headers={"x-large": "x" * 40_000})
         assert (large.status_code, large.json()["type"]) == (431, "/problems/too-large")
         assert is_problem(large) and large.headers["x-request-id"] == large.json()["request_id"]
@@ -118,7 +119,7 @@ async def test_headers_that_are_too_large_or_strange(registry: Registry, headers
 
 async def test_a_secret_that_is_guessed_is_told_nothing(registry: Registry) -> None:
     """All refusals of unknown secrets are alike, however long the guess is."""
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         answers = await asyncio.gather(
             *(
                 http.get("/v1/whoami", headers={"authorization": f"Bearer {guess}"})

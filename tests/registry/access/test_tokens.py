@@ -1,10 +1,10 @@
 """Tokens: shown once, expiring on the database's clock, revocable; and who one is."""
 
-import httpx
 import pytest
 
 from registry.client import ApiError, access
 from registry.contract.tokens import Role, TokenCreate
+from tests import patience
 from tests.registry.conftest import Registry
 from tests.registry.support import run_sql
 
@@ -48,7 +48,7 @@ async def test_a_revoked_token_is_refused(registry: Registry) -> None:
 
 
 async def test_without_a_token_one_is_asked_for_it(registry: Registry) -> None:
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         answer = await http.get("/v1/models")
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == "Bearer"

@@ -2,13 +2,13 @@
 
 from datetime import timedelta
 
-import httpx
 import psycopg
 import pytest
 
 from registry.client import ApiError, access, models
 from registry.contract.tokens import Role
 from registry.contract.versions import ModelCreate, ModelPatch
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.support import run_sql
 
@@ -52,7 +52,7 @@ async def test_filters_by_action_and_time(registry: Registry) -> None:
 
 async def test_an_entry_names_the_door_and_the_request(registry: Registry) -> None:
     headers = {"authorization": f"Bearer {ADMIN}", "x-slipway-via": "CLI", "x-request-id": "from-the-cli"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         (await http.post("/v1/models", json={"name": "ants"})).raise_for_status()
     (entry,) = (await registry.client(access.audit(subject="model:ants"))).items
     assert (entry.actor, entry.via, entry.request_id) == ("admin", "CLI", "from-the-cli")
@@ -61,7 +61,7 @@ async def test_an_entry_names_the_door_and_the_request(registry: Registry) -> No
 async def test_what_is_refused_is_not_recorded(registry: Registry) -> None:
     viewer = await registry.as_role(Role.VIEWER)
     before = (await registry.client(access.audit())).items
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         await http.post("/v1/models", json={"name": "ants"})
     assert (await viewer(access.audit())).items == before
 

@@ -1,9 +1,8 @@
 """One answer per key, and nothing in the database that could be used by who reads it."""
 
-import httpx
-
 from registry.client import access
 from registry.contract.tokens import Role, TokenCreate
+from tests import patience
 from tests.registry.conftest import Registry
 from tests.registry.support import digest_of, run_sql
 
@@ -13,7 +12,7 @@ UPLOAD = {"digest": digest_of(b"x" * 10), "size": 10}
 async def test_presigned_urls_are_kept_for_the_caller_alone(registry: Registry) -> None:
     made = await registry.client(access.create_token(TokenCreate(name="ana", roles=(Role.PUBLISHER,))))
     headers = {"authorization": f"Bearer {made.secret}", "idempotency-key": "once"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         first = await http.post("/v1/uploads", json=UPLOAD)
         again = await http.post("/v1/uploads", json=UPLOAD)
         other = await http.post("/v1/uploads", json={**UPLOAD, "size": 11})
@@ -36,7 +35,7 @@ async def test_presigned_urls_are_kept_for_the_caller_alone(registry: Registry) 
 async def test_an_earlier_version_of_the_registry_is_told_to_try_again(registry: Registry) -> None:
     """It reads `status` and `body`, and knows nothing of `sealed`."""
     headers = {"authorization": "Bearer test-admin-token", "idempotency-key": "once"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         (await http.post("/v1/models", json={"name": "ants"})).raise_for_status()
         assert await run_sql(registry, "SELECT status, body FROM idempotency_keys") == [(503, b"")]
         # And a row that such a process wrote is still an answer.
@@ -49,7 +48,7 @@ async def test_an_earlier_version_of_the_registry_is_told_to_try_again(registry:
 
 async def test_without_a_token_there_is_no_key(registry: Registry) -> None:
     """Nobody gets the answer of somebody else who had none either."""
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         for _ in range(2):
             refused = await http.post(
                 "/v1/nodes",

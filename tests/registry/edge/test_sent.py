@@ -9,6 +9,7 @@ from registry import problems
 from registry.client import access, models
 from registry.contract.tokens import Role, TokenCreate
 from registry.contract.versions import ModelCreate
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 
 JSON = {"content-type": "application/json"}
@@ -47,7 +48,7 @@ async def test_what_is_wrong_with_a_body_is_told_with_its_place(registry: Regist
         ("{\n 1}", "body"),
     ]
     headers = {"authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         for path, body, where in cases:
             answer = await http.post(path, json=body)
             assert answer.status_code == 422, (path, body, answer.text)
@@ -68,7 +69,7 @@ async def test_what_is_wrong_with_a_body_is_told_with_its_place(registry: Regist
 async def test_who_may_not_ask_is_told_that_first(registry: Registry) -> None:
     body = {**DEPLOYMENT, "policy": {"auto_advnce": 1}}
     viewer = await registry.client(access.create_token(TokenCreate(name="eve", roles=(Role.VIEWER,))))
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         assert (await http.post("/v1/deployments", json=body)).status_code == 401
         headers = {"authorization": f"Bearer {viewer.secret}"}
         assert (await http.post("/v1/deployments", json=body, headers=headers)).status_code == 403

@@ -50,7 +50,7 @@ async def log(registry: Registry, **wishes: object) -> list[Event]:
 
 
 def deadline() -> asyncio.Timeout:
-    return asyncio.timeout(20)
+    return asyncio.timeout(60)
 
 
 async def pause() -> None:

@@ -18,6 +18,7 @@ from registry.contract.events import Event, PinChanged, parse_event_id
 from registry.contract.webhooks import DeliveryState
 from registry.settings import Settings
 from slipway.stack import StackAddresses
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry, serving
 from tests.registry.events import telling
 from tests.registry.events.receiver import Receiver
@@ -42,7 +43,7 @@ async def process(addresses: StackAddresses) -> AsyncIterator[tuple[str, int]]:
     started = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
-        async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as http:
+        async with asyncio.timeout(60), patience.async_client() as http:
             while True:
                 with suppress(httpx.TransportError):
                     if (await http.get(f"{url}/readyz")).status_code == 200:

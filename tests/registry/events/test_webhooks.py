@@ -2,13 +2,13 @@
 
 import time
 
-import httpx
 import pytest
 
 from registry.client import ApiError, access, events
 from registry.contract.events import PinChanged
 from registry.contract.tokens import Role
 from registry.contract.webhooks import DeliveryState, WebhookCreate, WebhookPatch, WebhookRotate, verified
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.events import telling
 from tests.registry.events.receiver import Receiver, down
@@ -39,7 +39,7 @@ async def test_a_webhook_from_its_making_to_its_end(registry: Registry, receiver
     assert got.event.type == "webhook.test"
     assert verified(made.secret, got.headers, got.body, time.time())
     headers = {"authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         pages = [await http.get(path) for path in ("/v1/webhooks", f"/v1/webhooks/{webhook}", "/v1/audit")]
     assert all(page.status_code == 200 and made.secret[6:] not in page.text for page in pages)
     await releaser(events.delete_webhook(webhook, 2))

@@ -11,6 +11,7 @@ from registry.contract.deployments import DeploymentCreate
 from registry.contract.releases import Promote
 from registry.contract.tokens import Role, TokenCreate
 from registry.contract.versions import StageChange
+from tests import patience
 from tests.registry.conftest import Registry
 from tests.registry.mlflow.support import ARTIFACTS, ONNX, PYFUNC, Mlflow, mlflow, registered
 from tests.registry.support import digest_of, ready_version, verify_all
@@ -70,7 +71,7 @@ async def _downloads(client: Mlflow) -> None:
     assert below["files"] == [{"path": "weights.bin", "is_dir": False, "file_size": 7000}]
     found = await client.http.get(f"{ARTIFACTS}/models/iris/1/data/weights.bin")
     assert found.status_code == 307
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         assert (await store.get(found.headers["location"])).content == b"weights" * 1000
     assert (await client.refused("GET", f"{ARTIFACTS}/models/iris/1/none"))[:2] == (
         404,
@@ -336,7 +337,7 @@ async def test_roles_and_scopes_are_those_of_the_token(registry: Registry) -> No
             1
         ] == "PERMISSION_DENIED"
         assert (await publisher.version("iris", await publisher.leave("own")))["version"] == "1"
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False, auth=("anyone", scoped)) as basic:
+    async with patience.async_client(base_url=registry.url, auth=("anyone", scoped)) as basic:
         answer = await basic.get("/api/2.0/mlflow/registered-models/search")
         assert (answer.status_code, len(answer.json()["registered_models"])) == (200, 1)
 

@@ -1,6 +1,5 @@
 """Models, aliases, metrics, and the rules that every resource shares: ETags, roles, idempotency."""
 
-import httpx
 import pytest
 
 from registry.client import ApiError, access, models, versions
@@ -13,6 +12,7 @@ from registry.contract.versions import (
     ModelPatch,
     StageChange,
 )
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.support import make_dataset, make_model, ready_version
 
@@ -39,7 +39,7 @@ async def test_search_and_pages(registry: Registry) -> None:
 
 async def test_patch_wants_the_present_etag(registry: Registry) -> None:
     await make_model(registry)
-    async with httpx.AsyncClient(base_url=registry.url, headers=AUTHORIZED, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=AUTHORIZED) as http:
         etag = (await http.get("/v1/models/animals")).headers["etag"]
         absent = await http.patch("/v1/models/animals", json={"task": "classify"})
         assert (absent.status_code, absent.json()["type"]) == (428, "/problems/precondition-required")
@@ -65,7 +65,7 @@ async def test_patch_is_audited_from_what_to_what(registry: Registry) -> None:
 
 
 async def test_an_unknown_field_is_named(registry: Registry) -> None:
-    async with httpx.AsyncClient(base_url=registry.url, headers=AUTHORIZED, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=AUTHORIZED) as http:
         answer = await http.post("/v1/models", json={"name": "animals", "tsak": "classify"})
     assert answer.status_code == 422
     assert [error["where"] for error in answer.json()["errors"]] == ["body.tsak"]
@@ -73,7 +73,7 @@ async def test_an_unknown_field_is_named(registry: Registry) -> None:
 
 @pytest.mark.parametrize("name", ["a\0b", "UPPER", "a b", "x" * 80])
 async def test_odd_names_are_told_and_never_a_fault(registry: Registry, name: str) -> None:
-    async with httpx.AsyncClient(base_url=registry.url, headers=AUTHORIZED, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=AUTHORIZED) as http:
         answer = await http.post("/v1/models", json={"name": name})
         assert answer.status_code == 422
         answer = await http.post("/v1/models", json={"name": "fine", "description": "nul \0 inside"})
@@ -84,7 +84,7 @@ async def test_odd_names_are_told_and_never_a_fault(registry: Registry, name: st
 async def test_idempotency_keys_replay_and_refuse(registry: Registry) -> None:
     headers = {**AUTHORIZED, "idempotency-key": "one"}
     await make_model(registry)
-    async with httpx.AsyncClient(base_url=registry.url, headers=headers, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=headers) as http:
         first = await http.post("/v1/models", json={"name": "ants"})
         again = await http.post("/v1/models", json={"name": "ants"})
         assert (first.status_code, again.status_code) == (201, 201)

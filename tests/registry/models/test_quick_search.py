@@ -12,6 +12,7 @@ from registry.client import access, models, versions
 from registry.contract.tokens import Role, TokenCreate
 from registry.contract.versions import DatasetRef, Lineage, StageChange
 from registry.models.quick_search import QuickSearches
+from tests import patience
 from tests.registry.conftest import ADMIN, Registry
 from tests.registry.support import contract, declared, make_dataset, ready_version, run_sql
 
@@ -57,7 +58,7 @@ async def _zoo(registry: Registry) -> None:
 
 async def test_a_page_is_byte_for_byte_what_get_says(registry: Registry, quick: httpx.AsyncClient) -> None:
     await _zoo(registry)
-    async with httpx.AsyncClient(base_url=registry.url, headers=_bearer(ADMIN), trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=_bearer(ADMIN)) as http:
         one_by_one = [
             (await http.get(f"/v1/models/{model}/versions/{number}")).content
             for model, number in (("ants", 1), ("ants", 2), ("bees", 1))
@@ -70,7 +71,7 @@ async def test_a_page_is_byte_for_byte_what_get_says(registry: Registry, quick: 
     assert (found.content, found.headers["content-type"]) == (whole, "application/json")
     limited = TokenCreate(name="ci", roles=(Role.VIEWER,), models=("ants", "bees"))
     secret = (await registry.client(access.create_token(limited))).secret
-    async with httpx.AsyncClient(base_url=registry.url, headers=_bearer(secret), trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url, headers=_bearer(secret)) as http:
         assert (await http.get("/v1/versions", params={"order_by": "name"})).content == whole
 
 
@@ -81,7 +82,7 @@ async def test_pages_go_on_where_the_other_endpoint_ended(
     for order_by, numbers in (("name", [1, 2, 1]), ("created_at desc", [1, 1, 2])):
         query = {"order_by": order_by, "limit": "1"}
         seen: list[int] = []
-        async with httpx.AsyncClient(base_url=registry.url, headers=_bearer(ADMIN), trust_env=False) as http:
+        async with patience.async_client(base_url=registry.url, headers=_bearer(ADMIN)) as http:
             while True:
                 page = await quick.get("/v1/versions", params=query)
                 assert page.content == (await http.get("/v1/versions", params=query)).content

@@ -30,7 +30,7 @@ class Agent:
         self.http = httpx.AsyncClient(
             base_url=f"{url}/v1/nodes/{enrolled.node}/",
             headers={"authorization": f"Bearer {enrolled.token}"},
-            timeout=20,
+            timeout=60,
             trust_env=False,
         )
         self.seq = 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import httpx
 import pytest
 
 from registry.client import ApiError, AsyncClient, access, builds, deployments, releases
@@ -17,6 +16,7 @@ from registry.contract.releases import (
     Transition,
 )
 from registry.contract.tokens import Role, TokenCreate
+from tests import patience
 from tests.registry import support
 from tests.registry.conftest import Registry
 from tests.registry.releases.fleet import fleet
@@ -93,7 +93,7 @@ async def test_one_person_rejects_with_a_reason(registry: Registry) -> None:
         await ana(releases.promote(REF, Promote(version="animals@1")))
     no = Reject(reason="the validation set is stale")
     assert "abort" in (await refused(ana, releases.reject(REF, 1, no), 409)).problem.hint
-    async with httpx.AsyncClient(base_url=registry.url, trust_env=False) as http:
+    async with patience.async_client(base_url=registry.url) as http:
         secret = (
             await registry.client(access.create_token(TokenCreate(name="eva", roles=(Role.APPROVER,))))
         ).secret

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import psycopg
 import pytest
 from mypy_boto3_s3 import S3Client
@@ -28,6 +27,7 @@ from registry.retention import collector
 from registry.retention.loop import Collecting
 from registry.retention.referrers import REFERRERS
 from registry.tables.all import metadata
+from tests import patience
 from tests.registry.conftest import Registry
 from tests.registry.support import (
     built,
@@ -216,7 +216,7 @@ async def test_registrations_beside_collections_lose_nothing(registry: Registry)
     for dataset in made:
         for file in (*dataset.shards, dataset.index):
             url = await registry.client.location(uploads.content(file.digest))
-            async with httpx.AsyncClient(trust_env=False) as store:
+            async with patience.async_client() as store:
                 assert digest_of((await store.get(url)).raise_for_status().content) == file.digest
 
 

@@ -107,7 +107,7 @@ async def test_a_task_that_no_worker_finishes_fails_with_its_build(registry: Reg
         assert lease.attempt == attempt
         await expire_lease(registry, task)
     assert await registry.client(tasks.claim(task, Claim(worker="one-more"))) is None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (failed := await registry.client(builds.get(build))).phase != "failed":
             await asyncio.sleep(0.1)
     assert failed.reason.startswith("no worker finished it in 3 attempts; the last, worker-3, was lost at")
@@ -123,7 +123,7 @@ async def test_an_upload_that_no_worker_verifies_is_rejected_with_a_reason(regis
                lease_until = clock_timestamp() - interval '1 s'""",
         MAX_ATTEMPTS,
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await registry.client(tasks.get(task))).phase != "failed":
             await asyncio.sleep(0.1)
     assert upload.id is not None
@@ -135,7 +135,7 @@ async def test_a_lost_wake_up_is_sent_again(registry: Registry) -> None:
     await run_sql(
         registry, "UPDATE tasks SET published_at = published_at - interval '1 hour' WHERE id = %s", task
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await run_sql(
             registry, "SELECT 1 FROM tasks WHERE published_at > clock_timestamp() - interval '1 minute'"
         ):
@@ -150,7 +150,7 @@ async def test_old_answers_are_forgotten_and_new_ones_kept(registry: Registry) -
         """UPDATE idempotency_keys SET created_at = created_at - interval '2 days'
            WHERE route LIKE 'POST /v1/builds%%'""",
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await run_sql(
             registry, "SELECT 1 FROM idempotency_keys WHERE created_at < now() - interval '1 day'"
         ):
@@ -162,7 +162,7 @@ async def test_an_upload_past_its_time_is_aborted(registry: Registry) -> None:
     upload = await registry.client(uploads.create(UploadCreate(digest=digest_of(b"late"), size=4)))
     assert upload.id is not None
     await run_sql(registry, "UPDATE uploads SET expires_at = now() - interval '1 s'")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (late := await registry.client(uploads.get(upload.id))).phase != "aborted":
             await asyncio.sleep(0.1)
     assert late.reason.startswith("not completed until")

@@ -1,6 +1,5 @@
 """Small files: verified while their upload is completed, without a worker."""
 
-import httpx
 import pytest
 from mypy_boto3_s3 import S3Client
 
@@ -8,6 +7,7 @@ from registry.client import uploads, versions
 from registry.client.errors import ApiError
 from registry.contract.uploads import UploadCreate
 from registry.settings import Settings
+from tests import patience
 from tests.registry.conftest import Registry
 from tests.registry.support import declared, digest_of, make_model, queued, sent
 
@@ -37,7 +37,7 @@ async def test_a_version_of_small_files_is_ready_when_it_is_sealed(
     assert (await registry.client(versions.seal("animals", made.number))).stage == "ready"
     assert await queued(registry) == []
     url = await registry.client.location(uploads.content(digest_of(CONTENT)))
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         assert (await store.get(url)).content == CONTENT
     assert {digest_of(content) for content in files.values()} <= _keys(s3, bucket)
 
@@ -73,7 +73,7 @@ async def test_what_has_not_arrived_can_be_sent_again(registry: Registry) -> Non
     with pytest.raises(ApiError, match="have not arrived: 1") as missing:
         await registry.client(uploads.complete(opened.id))
     assert missing.value.status == 409
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         (await store.put(str(opened.parts[0].url), content=CONTENT[:4])).raise_for_status()
         with pytest.raises(ApiError, match="4 bytes arrived"):
             await registry.client(uploads.complete(opened.id))

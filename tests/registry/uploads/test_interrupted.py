@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 from mypy_boto3_s3 import S3Client
 
@@ -15,6 +14,7 @@ from registry.contract.tokens import Role
 from registry.contract.uploads import UploadCreate, UploadPhase
 from registry.lifecycle.parts import PART_SIZE
 from registry.settings import Settings
+from tests import patience
 from tests.registry.command import slipway, start
 from tests.registry.conftest import ADMIN, Registry, serving
 from tests.registry.support import (
@@ -122,7 +122,7 @@ async def test_what_is_sealed_stays_whoever_writes_under_its_name(registry: Regi
     (part,) = begun.parts
     assert part.url is not None
     forged = part.url.replace(f"staging-{begun.id}", digest_of(b"honest bytes"))
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         assert (await store.put(forged, content=b"forged")).status_code == 403
     await send_parts(begun, b"forged")
     assert begun.id is not None
@@ -133,6 +133,6 @@ async def test_what_is_sealed_stays_whoever_writes_under_its_name(registry: Regi
     assert (await liar(uploads.get(begun.id))).phase == UploadPhase.REJECTED
     assert await registry.client(versions.get("animals", 1)) == first
     url = await registry.client.location(uploads.content(digest_of(b"honest bytes")))
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         assert (await store.get(url)).content == b"honest bytes"
     assert await queued(registry) == []

@@ -2,7 +2,6 @@
 
 import itertools
 
-import httpx
 import pytest
 
 from registry.blobs.store import BlobStore
@@ -11,6 +10,7 @@ from registry.contract.tasks import VerifyOrder, VerifyResult
 from registry.contract.tokens import Role
 from registry.contract.uploads import UploadCreate, UploadPhase
 from registry.lifecycle.parts import PART_SIZE, cuts, part_size
+from tests import patience
 from tests.registry.conftest import Registry, serving
 from tests.registry.support import (
     claimed,
@@ -33,7 +33,7 @@ def _create(content: bytes) -> UploadCreate:
 
 
 async def _bytes_of(registry: Registry, digest: str) -> bytes:
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         answer = await store.get(await registry.client.location(uploads.content(digest)))
         answer.raise_for_status()
         return answer.content
@@ -89,7 +89,7 @@ async def test_a_truncated_part_is_told_and_can_be_sent_again(registry: Registry
     content = b"the whole content"
     upload = await registry.client(uploads.create(_create(content)))
     assert upload.id is not None
-    async with httpx.AsyncClient(trust_env=False) as store:
+    async with patience.async_client() as store:
         (part,) = upload.parts
         assert part.url is not None
         (await store.put(part.url, content=content[:5])).raise_for_status()

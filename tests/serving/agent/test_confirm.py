@@ -22,7 +22,7 @@ def told(peer: Peer) -> list[tuple[int, str]]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.02)
 

@@ -29,7 +29,7 @@ class Bench:
     async def fetch(self, what: EngineRef) -> None:
         self.ended.clear()
         self.fetcher.start(what)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self.ended.wait()
 
 

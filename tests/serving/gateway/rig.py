@@ -19,7 +19,7 @@ from serving.control import Drained, EngineLost, FromGateway, Hello, Table, Take
 from serving.telemetry.counterfile import CounterSnapshot, find, read
 from tests.serving.gateway.contracts import EntrySpec, arm_id
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 STARTED_WITHIN_S = 60.0
 _MESSAGE: TypeAdapter[Hello | Taken | Drained | EngineLost] = TypeAdapter(FromGateway)
 

@@ -80,7 +80,7 @@ async def held(holdable: EngineRun) -> AsyncIterator[EngineClient]:
 
 async def begun(work: Work) -> Work:
     """Returns the work once it was given to the engine."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not work.started:
             await asyncio.sleep(0)
     return work

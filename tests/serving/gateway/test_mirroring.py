@@ -15,7 +15,7 @@ LETTERS = ("a", "b", "c", "d")
 
 
 async def until(rig: Rig, wanted: Callable[[CounterSnapshot], bool]) -> CounterSnapshot:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not wanted(found := rig.counters("c")):
             await asyncio.sleep(0.02)
     return found
@@ -77,7 +77,7 @@ async def test_nothing_is_mirrored_without_a_share_for_it(rig: Rig, classifier: 
         await rig.classify(0)
     await rig.take(EntrySpec(arms, generation=2, mirror=10_000, edges=edges()))
     await rig.classify(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while rig.counters("c", 2).fields["pairs.n"][0] != 1:
             await asyncio.sleep(0.02)
     assert rig.counters("c", 1).fields["pairs.n"][0] == 0

@@ -51,7 +51,7 @@ async def pool() -> AsyncIterator[Pool]:
 
 async def ready(pool: Pool, but: int = 0) -> int:
     """The pid of a worker that is ready, and is another one than `but`."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not pool.pids - {but}:
             await asyncio.sleep(0.005)
     return next(iter(pool.pids - {but}))

@@ -95,7 +95,7 @@ def workers(rig: Rig) -> list[psutil.Process]:
 
 
 async def worker(rig: Rig) -> psutil.Process:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := workers(rig)):
             await asyncio.sleep(0.01)
     return found[0]
@@ -316,6 +316,6 @@ async def test_workers_end_with_their_gateway(cells_engine: str) -> None:
         await rig.take(EntrySpec((ArmSpec("s", cells_engine, CELLS),), edges=LAMPS))
         found = await worker(rig)
         await rig.kill()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while found.is_running() and found.status() != psutil.STATUS_ZOMBIE:
             await asyncio.sleep(0.02)
