@@ -26,8 +26,10 @@ _TEMPLATE = "template_slipway"
 _PASSED_ON = ("PATH", "SLIPWAY_POSTGRES_BIN", "SLIPWAY_VALKEY_SERVER", "SLIPWAY_WEED")
 
 
-# A busy machine must not fail a test: how long an example takes is for benchmarks.
-settings.register_profile("slipway", deadline=None)
+# A busy machine must not fail a test: how long an example takes is for benchmarks. Nor must luck: the same
+# tree gets the same examples, and `./run test --hypothesis-profile=random` looks for others.
+settings.register_profile("slipway", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None)
 settings.load_profile("slipway")
 
 
