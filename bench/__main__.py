@@ -29,11 +29,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="./run bench", description=__doc__)
     parser.add_argument("name", choices=(*NAMES, "all"), help="what to measure")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--models", default="", help="for builder: names of models, with commas; all by default"
+    )
     options = parser.parse_args()
+    more = {"only": options.models.split(",")} if options.models and options.name == "builder" else {}
     names = NAMES if options.name == "all" else (options.name,)
     for name in names:
         before = facts()
-        found = importlib.import_module(f"bench.{name}").run(options.output)
+        found = importlib.import_module(f"bench.{name}").run(options.output, **more)
         if options.output == "json":
             print(orjson.dumps(found).decode())
         RESULTS.mkdir(exist_ok=True)

@@ -4,72 +4,45 @@ Each model is built twice: by its naive recipe, and by a search that begins with
 builder's own validation; speed is that of its bench step, alternately with the source in one process.
 """
 
-import io
 import json
 import os
-import random
 import sys
-import tarfile
 import tempfile
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
-from PIL import Image as Pillow
-from PIL import ImageDraw, ImageFont
-
+from bench.models import minilm, ocr, shapes
+from bench.models.case import Case, dataset
 from builder.isolation import isolate
-from registry.contract.datasets import DatasetKind
-from registry.contract.engines import Engine
-from registry.contract.pipeline import Ctc, Image, PipelineSpec, Resize
-from registry.contract.recipes import Int8Options, Precision, Recipe, SearchOptions, Tolerances
-from registry.contract.versions import BatchRule, DatasetRef, Dtype, Signature, TensorSpec, VersionContract
+from registry.contract.engines import Engine, GateOutcome
+from registry.contract.recipes import Precision, Recipe, SearchOptions
 from slipway.client import Client
 from slipway.demo.service import service
-from tests.assets import member
 from tests.builder import pictures
 
-RAPIDOCR = "rapidocr-onnxruntime==1.4.4"
-RECOGNISER = "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx"
 WAIT_S = 7200.0
-WIDTH, HEIGHT = 192, 48
-CALIBRATION, VALIDATION = 64, 1500
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-DIGITS = "0123456789"
+CASES: dict[str, Callable[[Path], Case]] = {
+    "ocr-recogniser": ocr.recogniser,
+    "minilm": minilm.encoder,
+    "yolo-like": shapes.detector,
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    raw: bytes
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A model with its rows, and the recipe that somebody would try first."""
-
-    name: str
-    files: dict[str, Path]
-    contract: VersionContract
-    calibration: Sequence[Labelled]
-    validation: Sequence[Labelled]
-    naive: Int8Options
-    tolerances: Tolerances
-
-
-def run(output: str = "table") -> dict[str, Any]:
-    """Measures and returns `{models: […]}`; prints one line per model. `output`: `json` or `table`."""
+def run(output: str = "table", only: Sequence[str] = ()) -> dict[str, Any]:
+    """Measures and returns `{models: […]}`; prints one line per model. `output`: `json` or `table`; `only`:
+    names of models, all of them where it is empty. Raises SystemExit for a name that there isn't."""
+    unknown = [name for name in only if name not in CASES]
+    if unknown:
+        raise SystemExit(f"there is no model {', '.join(unknown)}: there are {', '.join(CASES)}")
     models = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # PostgreSQL may run as another user.
         Path(folder).chmod(0o755)
         with service(Path(folder) / "home", _say, nodes=0) as up:
-            for case in (recogniser(Path(folder)),):
-                models.append(_measured(up.client, case, Path(folder)))
+            for name in only or CASES:
+                models.append(_measured(up.client, CASES[name](Path(folder)), Path(folder)))
                 if output != "json":
                     print(json.dumps(models[-1], indent=2))
         return {"models": models, "calibration": _calibration(Path(folder))}
@@ -107,119 +80,29 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def recogniser(folder: Path) -> Case:
-    """PP-OCRv4's recogniser on rendered words, judged by exact words."""
-    content = member(RAPIDOCR, RECOGNISER)
-    model = onnx.load_from_string(content)
-    (characters,) = (one.value for one in model.metadata_props if one.key == "character")
-    files = {"model.onnx": folder / "rec.onnx", "characters.txt": folder / "characters.txt"}
-    files["model.onnx"].write_bytes(content)
-    # The last class is the space, which is no line of the metadata.
-    files["characters.txt"].write_text("\n".join([*characters.split("\n"), " "]) + "\n")
-    ins, outs = model.graph.input[0].name, model.graph.output[0].name
-    contract = VersionContract(
-        signature=Signature(
-            inputs=(TensorSpec(name=ins, dtype=Dtype.FP32, shape=("n", 3, HEIGHT, WIDTH)),),
-            outputs=(TensorSpec(name=outs, dtype=Dtype.FP32, shape=("n", "steps", 6625)),),
-        ),
-        pipeline=PipelineSpec(
-            pre=(
-                Image(
-                    output=ins,
-                    colour="bgr",
-                    resize=Resize(width=WIDTH, height=HEIGHT, fit="height"),
-                    scale=1 / 255,
-                    mean=(0.5,),
-                    std=(0.5,),
-                    fill_normalised=True,
-                ),
-            ),
-            post=(Ctc(output=outs, file="characters.txt"),),
-        ),
-        batch=BatchRule(max_rows=4),
-    )
-    return Case(
-        name="ocr-recogniser",
-        files=files,
-        contract=contract,
-        calibration=words(CALIBRATION, 2),
-        validation=words(VALIDATION, 1),
-        naive=Int8Options(operators=_operators(model), per_channel=False),
-        tolerances=Tolerances(
-            max_loss=0.01, min_speed_ratio=1.3, min_cosine=0.9, min_sqnr_db=6, max_flip_rate=1
-        ),
-    )
-
-
-def _operators(model: onnx.ModelProto) -> tuple[str, ...]:
-    """All that can be quantised: what a recipe without a thought asks for."""
-    able = {
-        "Add",
-        "AveragePool",
-        "Concat",
-        "Conv",
-        "GlobalAveragePool",
-        "MatMul",
-        "Mul",
-        "Sigmoid",
-        "Softmax",
-    }
-    return tuple(sorted(able & {node.op_type for node in model.graph.node}))
-
-
-def words(count: int, seed: int) -> list[Labelled]:
-    """Words and numbers as pictures: sizes, greys and noise vary, always the same ones."""
-    dice = random.Random(seed)
-    found = []
-    for _ in range(count):
-        letters = LETTERS if dice.random() < 0.6 else DIGITS
-        word = "".join(dice.choice(letters) for _ in range(dice.randint(3, 7)))
-        font = ImageFont.load_default(dice.randint(26, 40))
-        _, _, right, bottom = font.getbbox(word)
-        paper = dice.randint(190, 255)
-        picture = Pillow.new("RGB", (int(right) + 12, int(bottom) + 10), (paper,) * 3)
-        ImageDraw.Draw(picture).text((6, 4), word, fill=(dice.randint(0, 60),) * 3, font=font)
-        noise = np.random.default_rng(dice.randrange(1 << 30)).normal(
-            0, dice.uniform(0, 6), picture.size[::-1]
-        )
-        pixels = np.clip(np.asarray(picture, np.float64) + noise[:, :, np.newaxis], 0, 255).astype(np.uint8)
-        stream = io.BytesIO()
-        Pillow.fromarray(pixels).save(stream, "PNG")
-        found.append(Labelled(stream.getvalue(), word))
-    return found
-
-
-def _dataset(
-    client: Client, name: str, kind: DatasetKind, rows: Sequence[Labelled], folder: Path
-) -> DatasetRef:
-    room = folder / name
-    room.mkdir()
-    with tarfile.open(room / "rows.tar", "w") as archive:
-        for at, row in enumerate(rows):
-            entry = tarfile.TarInfo(f"row-{at:05d}")
-            entry.size = len(row.raw)
-            archive.addfile(entry, io.BytesIO(row.raw))
-    lines = [json.dumps({"key": f"row-{at:05d}", "label": row.label}) for at, row in enumerate(rows)]
-    (room / "index.jsonl").write_text("\n".join(lines) + "\n")
-    made = client.dataset(name, kind, "raw", {"rows.tar": room / "rows.tar"}, room / "index.jsonl", len(rows))
-    return made.ref
-
-
 def _measured(client: Client, case: Case, folder: Path) -> dict[str, Any]:
-    version = client.register(case.name, case.files, case.contract)
+    version = client.register(case.name, case.files, case.contract, framework=case.framework)
     recipe = Recipe(
         precisions=(Precision.INT8_STATIC,),
-        calibration=_dataset(client, f"{case.name}-cal", "calibration", case.calibration, folder),
-        validation=_dataset(client, f"{case.name}-val", "validation", case.validation, folder),
+        calibration=dataset(client, f"{case.name}-cal", "calibration", case.calibration, folder),
+        validation=dataset(client, f"{case.name}-val", "validation", case.validation, folder),
         int8=case.naive,
         tolerances=case.tolerances,
     )
     name = f"{version.model}@{version.number}"
     naive = _built(client, name, recipe)
-    convolutions = case.naive.model_copy(update={"operators": ("Conv",)})
-    coarse = _built(client, name, recipe.model_copy(update={"int8": convolutions}))
+    others = {
+        kind: _built(
+            client,
+            name,
+            recipe.model_copy(
+                update={"precisions": (one.precision,), "int8": one.int8, "tolerances": one.tolerances}
+            ),
+        )
+        for kind, one in case.others.items()
+    }
     searched = _built(client, name, recipe.model_copy(update={"search": SearchOptions(candidates=32)}))
-    return _row(case, naive, coarse, searched)
+    return _row(case, naive, others, searched)
 
 
 def _built(client: Client, version: str, recipe: Recipe) -> Engine:
@@ -232,7 +115,7 @@ def _built(client: Client, version: str, recipe: Recipe) -> Engine:
     return engine
 
 
-def _row(case: Case, naive: Engine, coarse: Engine, searched: Engine) -> dict[str, Any]:
+def _row(case: Case, naive: Engine, others: dict[str, Engine], searched: Engine) -> dict[str, Any]:
     judged, bench, search = searched.validation, searched.bench, searched.search
     assert search is not None
     _say(search.says)
@@ -244,9 +127,9 @@ def _row(case: Case, naive: Engine, coarse: Engine, searched: Engine) -> dict[st
         "rows": judged.rows if judged else None,
         "accepted": searched.releasable,
         "naive_accepted": naive.releasable,
-        "naive_culprit": naive.bisection.says if naive.bisection else None,
-        "per_tensor_accepted": coarse.releasable,
-        "per_tensor_culprit": coarse.bisection.says if coarse.bisection else None,
+        "naive_refused": _why(naive),
+        **{f"{kind}_accepted": engine.releasable for kind, engine in others.items()},
+        **{f"{kind}_refused": _why(engine) for kind, engine in others.items() if not engine.releasable},
         "recipe": search.says,
         "excluded": list(searched.excluded),
         "tried": search.tried,
@@ -255,3 +138,12 @@ def _row(case: Case, naive: Engine, coarse: Engine, searched: Engine) -> dict[st
         "speed_ratio": bench.speed_ratio if bench else None,
         "size_ratio": bench.size_ratio if bench else None,
     }
+
+
+def _why(engine: Engine) -> str:
+    """The gate that refused it, and who is to blame."""
+    refused = [
+        gate for gate in engine.gates if gate.outcome in (GateOutcome.FAILED, GateOutcome.INSUFFICIENT)
+    ]
+    culprit = f"; {engine.bisection.says}" if engine.bisection else ""
+    return f"{refused[0].name}: {refused[0].reason}{culprit}" if refused else ""

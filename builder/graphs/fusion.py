@@ -17,6 +17,8 @@ def fuse_hard_swish(model: "onnx.ModelProto") -> int:
     """
     from onnx import helper
 
+    from builder.graphs import walks
+
     graph = _Scalars(model)
     dropped: set[int] = set()
     instead: dict[int, list[onnx.NodeProto]] = {}
@@ -37,7 +39,7 @@ def fuse_hard_swish(model: "onnx.ModelProto") -> int:
     kept: list[onnx.NodeProto] = []
     for node in model.graph.node:
         kept += instead.get(id(node), [] if id(node) in dropped else [node])
-    copies = [_copy(node) for node in kept]
+    copies = [walks.copy_of(node) for node in kept]
     del model.graph.node[:]
     model.graph.node.extend(copies)
     return len(instead)
@@ -114,12 +116,3 @@ def _size(tensor: "onnx.TensorProto") -> int:
     for one in tensor.dims:
         size *= one
     return size
-
-
-def _copy(node: "onnx.NodeProto") -> "onnx.NodeProto":
-    """The graph's list owns its nodes: they go away with it."""
-    import onnx
-
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    return copy

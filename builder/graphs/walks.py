@@ -3,15 +3,24 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import onnx
 
+M = TypeVar("M", onnx.NodeProto, onnx.TensorProto)
 ONNX_DOMAINS = ("", "ai.onnx")
 
 
 def read_graph(path: Path) -> onnx.ModelProto:
     """The model without its external data. Raises google.protobuf's DecodeError."""
     return onnx.load(str(path), load_external_data=False)
+
+
+def copy_of(message: M) -> M:
+    """A graph's lists own what is in them: it goes away with the list."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

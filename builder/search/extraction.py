@@ -1,5 +1,6 @@
 """One operator of a graph as a model of its own."""
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,18 @@ class Graph:
     def activations(self, node: "onnx.NodeProto") -> list[str]:
         """What a node reads that isn't stored, each once."""
         return [name for name in dict.fromkeys(_reads(node)) if name and name not in self._stored]
+
+    def operations(self, node: "onnx.NodeProto", output: Array) -> int:
+        """How many multiplications one row takes; numbers of the output where no stored weights multiply."""
+        per_number = 1
+        weights = self._stored.get(node.input[1]) if len(node.input) > 1 else None
+        if weights is not None and node.op_type in ("Conv", "ConvTranspose"):
+            # One filter's size; of a transposed convolution that reads what each input number gives to.
+            per_number = math.prod(weights.dims[1:])
+        elif weights is not None and node.op_type in ("Gemm", "MatMul") and weights.dims:
+            transposed = any(one.name == "transB" and one.i for one in node.attribute)
+            per_number = weights.dims[-1] if transposed else weights.dims[max(0, len(weights.dims) - 2)]
+        return max(1, output.size // max(1, len(output) if output.ndim else 1)) * per_number
 
     def weighed_behind(self, operators: Collection[str]) -> set[str]:
         """Tensors behind which there is a node of these kinds."""

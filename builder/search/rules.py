@@ -70,12 +70,29 @@ def families(
     return list(dict.fromkeys(found))
 
 
-def exclusions(ranking: Sequence[NodeError], chosen: int) -> Iterator[tuple[str, ...]]:
-    """The worst one, two, four … of the ranked operators, as long as at least one of `chosen` stays."""
-    count = 1
-    while count < chosen and count <= len(ranking):
-        yield tuple(one.node for one in ranking[:count])
-        count *= 2
+def rounds(families: Sequence[Family]) -> list[list[Family]]:
+    """Those of the recipe's own calibrator, then the others. Each round excludes before the next begins:
+    leaving out what is worst moves an answer further than other ranges do."""
+    if not families:
+        return []
+    own = families[0].calibrator
+    first = [family for family in families if family.calibrator == own]
+    return [first, [family for family in families if family.calibrator != own]]
+
+
+def dearest(ranking: Sequence[NodeError]) -> tuple[str, ...]:
+    """Operators by what they harm for what they save, dearest first: a small layer near the input may cost
+    half of the quality and no time at all, and leaving out a large one gives back the speed that it is all
+    for."""
+    return tuple(one.node for one in sorted(ranking, key=lambda one: -one.effect / max(1, one.operations)))
+
+
+def counts(ranked: int, chosen: int) -> Iterator[int]:
+    """How many of the ranked to exclude: 1, 2, 3, 4, 6, 8, 12 …, so that at least one of `chosen` stays."""
+    count, between = 1, 2
+    while count < chosen and count <= ranked:
+        yield count
+        count, between = between, max(3, 2 * count)
 
 
 def order(tried: Sequence[Tried]) -> list[Family]:

@@ -58,10 +58,12 @@ class Search:
         Raises Refused when not even one could be made."""
         ended: Ended = "exhausted"
         try:
-            for family in self._families:
-                self._try(Candidate(family))
-            for family in rules.order(self._tried):
-                self._exclude(family)
+            for families in rules.rounds(self._families):
+                before = len(self._tried)
+                for family in families:
+                    self._try(Candidate(family))
+                for family in rules.order(self._tried[before:]):
+                    self._exclude(family)
         except _Over as over:
             ended = over.ended
         if not self._attempts:
@@ -102,11 +104,27 @@ class Search:
         if found is None:
             return
         self._first = self._first or found
-        chosen = len(self._attempts[candidate].report.quantised)
-        for nodes in rules.exclusions(found.ranking, chosen):
-            self._try(Candidate(family, nodes))
-            if self._tried[-1].candidate.excluded == nodes and self._tried[-1].fails == {"speed"}:
+        nodes = rules.dearest(found.ranking)
+        few = 0
+        for many in rules.counts(len(nodes), len(self._attempts[candidate].report.quantised)):
+            if self._slow(Candidate(family, nodes[:many])):
+                self._narrow(family, nodes, few, many)
                 return
+            few = many
+
+    def _narrow(self, family: Family, nodes: tuple[str, ...], few: int, many: int) -> None:
+        """Without `few` of the nodes it is off, without `many` too slow: what lies between may be neither."""
+        while many - few > 1:
+            middle = (few + many) // 2
+            if self._slow(Candidate(family, nodes[:middle])):
+                many = middle
+            else:
+                few = middle
+
+    def _slow(self, candidate: Candidate) -> bool:
+        """Tries it. True when all that it lacks is speed."""
+        self._try(candidate)
+        return self._tried[-1].candidate == candidate and self._tried[-1].fails == {"speed"}
 
     def _taken_apart(self, candidate: Candidate) -> BisectionReport | None:
         try:

@@ -63,7 +63,8 @@ class _Tail:
 
 @dataclass(slots=True)
 class _Part:
-    """One operator in the engine, as a model of its own. `at`: its place in the source."""
+    """One operator in the engine, as a model of its own. `at`: its place in the source; `operations`: see
+    NodeError."""
 
     at: int
     node: "onnx.NodeProto"
@@ -73,6 +74,7 @@ class _Part:
     model: "onnx.ModelProto"
     runner: "OnnxrtRunner"
     last: bool
+    operations: int
     tail: "_Tail | None" = None
     noise: Noise = field(default_factory=Noise)
     effects: dict[str, Noise] = field(default_factory=dict)
@@ -121,6 +123,7 @@ def run(parameters: BisectParameters, inputs: Inputs, out: Path) -> BisectResult
                 operator=part.node.op_type,
                 error=part.error,
                 effect=part.effect,
+                operations=part.operations,
                 sqnr_db=part.noise.decibels,
             )
             for part in ranked
@@ -204,7 +207,8 @@ def _part(
     if model is None:
         return None
     names = tuple(value.name for value in model.graph.input)
-    return _Part(at, node, names, output, rounded, model, _runner(model), last)
+    operations = whole.operations(node, tensors[output])
+    return _Part(at, node, names, output, rounded, model, _runner(model), last, operations)
 
 
 def _runner(model: "onnx.ModelProto") -> "OnnxrtRunner":
@@ -273,7 +277,7 @@ def _sentence(culprit: _Part, cut: float | None, confirmed: bool) -> str:
 
 STEP = Step(
     name="bisect",
-    revision=2,
+    revision=3,
     requires=("model", "engine", "sample"),
     accepts=(),
     outputs=(MODEL, TENSORS),

@@ -2,16 +2,21 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from builder.data.samples import read_samples
+from builder.graphs import folding, fusion
 from builder.steps.check import disagreement
 from builder.steps.engines import opened
-from builder.steps.step import Inputs, Refused, Step, StepResult
+from builder.steps.step import Inputs, Refused, Step, StepResult, first_line
 from registry.contract.identity import TargetName
 from registry.contract.wire import Wire
 from serving.runtimes.errors import RuntimeFault
+
+if TYPE_CHECKING:
+    import onnx
 
 Level = Literal["basic", "extended"]
 
@@ -42,7 +47,8 @@ def run(parameters: OptimiseParameters, inputs: Inputs, out: Path) -> OptimiseRe
     best = source
     stages: tuple[tuple[str, Callable[[Path, Path], None]], ...] = (
         ("onnxslim", _slim),
-        ("hard-swish", _hard_swish),
+        ("hard-swish", partial(_changed, fusion.fuse_hard_swish)),
+        ("folding", partial(_changed, folding.fold_scalars)),
         (f"onnxruntime {parameters.level}", lambda left, right: _ort(left, right, parameters.level)),
     )
     for number, (name, change) in enumerate(stages):
@@ -53,7 +59,7 @@ def run(parameters: OptimiseParameters, inputs: Inputs, out: Path) -> OptimiseRe
         except (Refused, RuntimeFault) as error:
             problem = str(error)
         except Exception as error:  # these libraries raise whatever their passes run into
-            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            problem = f"{type(error).__name__}: {first_line(error)}"
         if problem:
             warnings.append(f"left out {name}: {problem}")
         else:
@@ -80,13 +86,11 @@ def _slim(source: Path, out: Path) -> None:
     onnx.save(slimmed, str(out))
 
 
-def _hard_swish(source: Path, out: Path) -> None:
+def _changed(change: "Callable[[onnx.ModelProto], int]", source: Path, out: Path) -> None:
     import onnx
 
-    from builder.graphs.fusion import fuse_hard_swish
-
     model = onnx.load(str(source))
-    fuse_hard_swish(model)
+    change(model)
     onnx.save(model, str(out))
 
 
@@ -117,7 +121,7 @@ def _sentence(before: Counter[str], after: Counter[str], fused: dict[str, int]) 
 
 STEP = Step(
     name="optimise",
-    revision=2,
+    revision=3,
     requires=("model", "sample"),
     accepts=(),
     outputs=("model.onnx",),

@@ -151,7 +151,8 @@ class NodeError(Wire):
 
     `error`: noise ÷ signal of its output, or the mean over its channels where that is more and no weights
     follow (a head whose small scores drown beside its large coordinates). `effect`: the same of the source's
-    outputs, when this error alone is put into the source.
+    outputs, when this error alone is put into the source. `operations`: multiplications of one row, or of
+    what doesn't multiply the numbers that it gives: what it costs in speed to leave it as it was.
     """
 
     node: str
@@ -159,6 +160,7 @@ class NodeError(Wire):
     error: float
     effect: float
     sqnr_db: float | None = Field(description="None: no difference at all")
+    operations: Whole = added(0, ge=0)
 
 
 class BisectionReport(Wire):

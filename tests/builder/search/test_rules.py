@@ -1,6 +1,6 @@
 """What is tried next, and what a candidate is worth. By hand."""
 
-from builder.search.rules import Candidate, Family, Tried, exclusions, families, frontier, order
+from builder.search.rules import Candidate, Family, Tried, counts, dearest, families, frontier, order, rounds
 from registry.contract.engines import CandidateReport, NodeError
 from registry.contract.recipes import Int8Options
 
@@ -39,13 +39,28 @@ def test_what_the_recipe_excludes_stays_excluded() -> None:
     )
 
 
-def test_exclusions_double_and_leave_one() -> None:
+def test_exclusions_grow_by_a_third_or_a_half_and_leave_one() -> None:
+    assert list(counts(40, 60)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+    assert list(counts(6, 6)) == [1, 2, 3, 4]
+    assert list(counts(6, 1)) == list(counts(0, 6)) == []
+
+
+def test_who_harms_most_for_what_it_saves_goes_first() -> None:
+    """A stem harms less than a wide layer, and costs a hundredth of its time to leave out."""
+    harms = {"wide": (0.5, 1_000), "stem": (0.3, 10), "head": (0.01, 10), "sum": (0.001, 0)}
     ranking = [
-        NodeError(node=f"n{at}", operator="Conv", error=1 / (at + 1), effect=1, sqnr_db=1.0)
-        for at in range(6)
+        NodeError(node=name, operator="Conv", error=1, effect=effect, sqnr_db=1.0, operations=operations)
+        for name, (effect, operations) in harms.items()
     ]
-    assert list(exclusions(ranking, 6)) == [("n0",), ("n0", "n1"), ("n0", "n1", "n2", "n3")]
-    assert list(exclusions(ranking, 1)) == []
+    assert dearest(ranking) == ("stem", "head", "sum", "wide")
+
+
+def test_the_recipe_s_own_calibrator_is_a_round_of_its_own() -> None:
+    found = families(Int8Options(calibrator="mse"), (), WIDE, static=True, saturates=False)
+    own, others = rounds(found)
+    assert {family.calibrator for family in own} == {"mse"}
+    assert {family.calibrator for family in others} == {"minmax", "entropy", "percentile"}
+    assert set(own) | set(others) == set(found)
 
 
 def test_only_what_misses_quality_is_worth_excluding_from_and_the_fast_before_the_slow() -> None:

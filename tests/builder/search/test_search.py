@@ -25,13 +25,16 @@ DIGEST = "sha256-" + "0" * 64
 
 
 class Model:
-    """A model of four nodes with a known truth: which of them ruin it, and what each gains in speed.
+    """A model of a few nodes with a known truth: which of them ruin it, and what each gains in speed.
 
     Scales per tensor ruin it in any case.
     """
 
-    def __init__(self, bad: set[str], gain: float = 0.5, *, decisive: bool = True) -> None:
+    def __init__(
+        self, bad: set[str], gain: float = 0.5, *, decisive: bool = True, nodes: tuple[str, ...] = NODES
+    ) -> None:
         self.bad = bad
+        self.nodes = nodes
         self.gain = gain
         self.decisive = decisive
         self.made: list[Int8Options] = []
@@ -44,13 +47,13 @@ class Model:
         if options.calibrator == "entropy":
             raise Refused("entropy can't be had")
         self.made.append(options)
-        left = tuple(node for node in NODES if node not in options.exclude_nodes)
+        left = tuple(node for node in self.nodes if node not in options.exclude_nodes)
         digest = f"{options.per_channel} {left}"
         return Made(digest, left, options.exclude_nodes, base=DIGEST, onnx=digest)
 
     def prove(self, made: Made, name: str) -> EngineReport:
         off = bool(self.bad & set(made.quantised)) or made.digest.startswith("False")
-        speed = 1 + self.gain * len(made.quantised) / len(NODES)
+        speed = 1 + self.gain * len(made.quantised) / len(self.nodes)
         gates = [
             Gate(
                 name="parity", outcome=GateOutcome.FAILED if off else GateOutcome.PASSED, reason=f"off: {off}"
@@ -150,8 +153,8 @@ def searched(model: Model, candidates: int = 50, seconds: float = 600) -> Engine
 def test_the_first_that_passes_ends_it() -> None:
     report = searched(Model(bad=set()))
     assert report.search is not None
-    assert (report.search.ended, report.search.chosen, report.search.tried) == ("found", "3", 3)
-    assert [one.refused_by for one in report.search.candidates] == [("parity",), ("made",), ()]
+    assert (report.search.ended, report.search.chosen, report.search.tried) == ("found", "2", 2)
+    assert [one.refused_by for one in report.search.candidates] == [("parity",), ()]
     assert report.excluded == ()
     assert report.bisection is not None
 
@@ -180,11 +183,21 @@ def test_a_model_that_is_too_slow_is_not_made_slower() -> None:
     assert all(not one.excluded for one in report.search.candidates if one.refused_by == ("speed",))
 
 
+def test_what_lies_between_too_few_and_too_many_is_tried() -> None:
+    """Without four of ten it is off, without six too slow, and without five it holds."""
+    nodes = tuple("abcdefghij")
+    report = searched(Model(bad=set("abcde"), gain=0.45, nodes=nodes))
+    assert report.search is not None and report.search.ended == "found"
+    assert report.excluded == tuple("abcde")
+    assert report.search.candidates[-2].refused_by == ("speed",)
+
+
 def test_excluding_ends_where_what_is_left_is_too_slow() -> None:
     """Without two of four it is right, and gains too little."""
     report = searched(Model(bad={"a", "b"}, gain=0.3))
     assert report.search is not None and report.search.chosen is None
-    assert report.search.candidates[-1].refused_by == ("speed",)
+    excluding = [one.refused_by for one in report.search.candidates if one.excluded]
+    assert excluding[-1] == ("speed",)
 
 
 @pytest.mark.parametrize(("candidates", "seconds", "tried"), [(2, 600.0, 2), (50, 1e-9, 1)])
